@@ -71,12 +71,15 @@ class Objective {
 
   // -- an update: begin(), make_targets(), the epochs if there is something to train on, end()
   // What these functions return as numbers is of the shards that are computed here; what they take is of all shards.
-  // Of the shards that are computed here from the next update on; at first all.
+  // Of the shards that are computed here from the next update on; at first all. Throws ConfigError where that is not
+  // possible.
   virtual void hold_shards(ShardRange shards) = 0;
-  // `shards` has the batch of each shard that is computed here; they must live until end().
-  virtual std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) = 0;
-  virtual EpochInput make_targets(std::span<const ShardNumbers> all) = 0;
-  // Draws the minibatches of an epoch from the stream `key`; use_epoch() returns their number.
+  // `shards` has the batch of each shard that is computed here; they must live until end(). The result is what
+  // make_targets() needs of these shards; where all are computed here, it may leave out the data.
+  virtual RankPart begin(std::span<StagedBatch* const> shards) = 0;
+  virtual EpochInput make_targets(const RoundResult& all) = 0;
+  // Draws the minibatches of an epoch from the stream `key`; use_epoch() returns their number. Without numbers, these
+  // are known everywhere.
   virtual std::vector<ShardNumbers> begin_epoch(uint64_t key) = 0;
   virtual size_t use_epoch(std::span<const ShardNumbers> all) = 0;
   // Begins the optimizer step of a minibatch, to which each shard adds its own samples. Returns the number of parts of

@@ -105,7 +105,7 @@ void UpdateLearner::begin(std::span<StagedBatch* const> shards, double progress)
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
-  say_and_wait({mine_, objective_->begin(shards), {}}, Update::Next::targets);
+  say_and_wait(objective_->begin(shards), Update::Next::targets);
   update.clock.mark(&UpdateStages::prepare);
 }
 
@@ -143,12 +143,12 @@ void UpdateLearner::hold_shards(ShardRange shards) {
   mine_ = shards;
 }
 
-// With several ranks, `next` comes after what all of them say.
+// With several ranks, `next` comes after what all of them say, if they have something to say.
 void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
   Update& update = *update_;
   update.next = next;
-  if (holds_all()) {
-    update.heard = {std::move(part.numbers), {}};
+  if (holds_all() || part.empty()) {
+    update.heard = {std::move(part.numbers)};
     return;
   }
   update.said = std::move(part);
@@ -168,7 +168,7 @@ void UpdateLearner::deliver(RoundResult all) {
 
 void UpdateLearner::make_targets() {
   Update& update = *update_;
-  update.input = objective_->make_targets(update.heard.numbers);
+  update.input = objective_->make_targets(update.heard);
   if (update.input.samples == 0)
     update.phase = Update::Phase::trained;
   else

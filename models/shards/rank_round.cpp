@@ -31,6 +31,7 @@ void RankRound::add(RankPart part) {
   const ShardRange& shards = part.shards;
   TROUPE_CHECK(shards.count > 0 && shards.end() <= shards_, shards.first, shards.count, shards_);
   TROUPE_CHECK(part.numbers.empty() || part.numbers.size() == shards.count, part.numbers.size(), shards.count);
+  TROUPE_CHECK(part.data.empty() || part.data.size() == shards.count, part.data.size(), shards.count);
   for (const RankPart& other : parts_)
     TROUPE_CHECK(shards.end() <= other.shards.first || other.shards.end() <= shards.first, shards.first,
                  other.shards.first);
@@ -46,8 +47,10 @@ RoundResult RankRound::result() {
   for (RankPart& part : parts_) {
     std::ranges::move(part.numbers, std::back_inserter(result.numbers));
     std::ranges::move(part.branches, std::back_inserter(branches));
+    std::ranges::move(part.data, std::back_inserter(result.data));
   }
   TROUPE_CHECK(result.numbers.empty() || result.numbers.size() == shards_, result.numbers.size(), shards_);
+  TROUPE_CHECK(result.data.empty() || result.data.size() == shards_, result.data.size(), shards_);
   if (!branches.empty()) result.gradients = sum_of({0, shards_}, branches);
   return result;
 }

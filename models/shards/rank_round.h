@@ -24,12 +24,17 @@ struct RankPart {
   ShardRange shards;                     // that it computes
   std::vector<ShardNumbers> numbers;     // of each of them, in order; empty where the round is of gradients alone
   std::vector<GradientBranch> branches;  // which have these shards; none where the round is of numbers alone
+  std::vector<Array> data = {};          // of each of them, in order, what is too large for numbers; or empty
+
+  // The same for all ranks of a round: there is none where they have nothing to say.
+  bool empty() const { return numbers.empty() && branches.empty() && data.empty(); }
 };
 
 // What all of them said.
 struct RoundResult {
   std::vector<ShardNumbers> numbers;  // [S] by shard, or empty
-  Array gradients;                    // [n] float32: the sum of all shards, or empty
+  Array gradients = {};               // [n] float32: the sum of all shards, or empty
+  std::vector<Array> data = {};       // [S] by shard, or empty
 };
 
 class RankRound {

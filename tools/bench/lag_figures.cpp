@@ -55,7 +55,7 @@ OrderedJson measured_ways(const AnswerBatch& batch, int threads, double seconds,
   std::vector<std::function<void()>> runs;
   for (const UpdateWay& way : kWays)
     runs.emplace_back([&, &way = way] {
-      if (way.figures) trainer.start(batch, {.policy = way.start_pass});
+      if (way.figures) trainer.begin_update(batch, trainer.start(batch, {.policy = way.start_pass}).log_probs);
       trainer.step(batch, targets, groups, settings);
       if (way.figures) measured = trainer.lag_figures()->all.tokens;
     });

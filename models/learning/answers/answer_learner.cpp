@@ -11,6 +11,7 @@
 
 #include "models/learning/answers/answer_targets.h"
 #include "models/learning/answers/policy_filtration.h"
+#include "models/learning/answers/started_answers.h"
 #include "models/learning/objective.h"
 #include "models/learning/update_learner.h"
 #include "models/shards/shard_sum.h"
@@ -38,7 +39,8 @@ class AnswerObjective final : public Objective {
         choice_(choose_algorithm(config.algorithm)),
         filtration_(policy_filtration(config.algorithm)),
         seed_(config.seed),
-        mine_{0, static_cast<size_t>(config.trainer.shards)},
+        shards_(static_cast<size_t>(config.trainer.shards)),
+        mine_{0, shards_},
         reference_(config.reference),
         penalty_{reference_kl(reference_), reference_.kl_coef, reference_.in_reward()},
         turn_tokens_(options.turn_tokens),
@@ -72,16 +74,16 @@ class AnswerObjective final : public Objective {
   void save(std::map<std::string, Array>& state) const override;
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
-  void hold_shards(ShardRange shards) override { TROUPE_CHECK(shards == mine_, shards.first, shards.count); }
-  std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) override;
-  EpochInput make_targets(std::span<const ShardNumbers> /*all*/) override { return input_; }
+  void hold_shards(ShardRange shards) override;
+  RankPart begin(std::span<StagedBatch* const> shards) override;
+  EpochInput make_targets(const RoundResult& all) override;
   std::vector<ShardNumbers> begin_epoch(uint64_t key) override;
   size_t use_epoch(std::span<const ShardNumbers> /*all*/) override { return of_minibatches_.size(); }
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
-  RankPart say_gradients(bool /*last*/) override { throw InvariantError("all shards are computed here"); }
-  void end_micro_batch(const RoundResult& /*all*/) override { trainer_.end_micro_batch(); }
-  StepReport apply(std::span<const ShardNumbers> /*all*/) override { return trainer_.apply(); }
+  RankPart say_gradients(bool last) override { return trainer_.say(last); }
+  void end_micro_batch(const RoundResult& all) override { trainer_.end_micro_batch(all); }
+  StepReport apply(std::span<const ShardNumbers> all) override { return trainer_.apply(all); }
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }
   void end(double progress) override;
@@ -94,7 +96,9 @@ class AnswerObjective final : public Objective {
     return options;
   }
 
-  AnswerBatch& join(std::span<StagedBatch* const> shards);
+  bool holds_all() const { return mine_.count == shards_; }
+  AnswerStart join(const RoundResult& all);
+  AnswerStart join(std::span<const AnswerBatch* const> batches, std::span<const AnswerStart* const> starts);
   void filter_answers();
 
   AlgorithmConfig algorithm_;
@@ -102,51 +106,83 @@ class AnswerObjective final : public Objective {
   AlgorithmChoice choice_;
   std::optional<PolicyFiltration> filtration_;
   uint64_t seed_;
-  ShardRange mine_;  // all
+  size_t shards_;
+  ShardRange mine_;  // those that are computed here
   ReferenceConfig reference_;
   ReferencePenalty penalty_;  // with the coefficient in use
   int64_t turn_tokens_;       // the largest number of a turn
   AnswerTrainer trainer_;
   // Of the update under way.
-  EpochInput input_;
-  std::optional<AnswerBatch> joined_;   // of all shards, if there are several
-  std::vector<int64_t> shard_groups_;   // [S + 1] where the groups of each begin
-  const AnswerBatch* batch_ = nullptr;  // that the epochs train on
-  std::optional<AnswerBatch> drawn_;    // it, with policy filtration
-  int64_t answers_ = 0;                 // of the super-batch
+  std::vector<AnswerBatch*> own_;      // of the shards that are computed here
+  std::vector<AnswerStart> starts_;    // likewise, until make_targets()
+  std::optional<AnswerBatch> joined_;  // of all shards, if there are several
+  std::vector<int64_t> shard_groups_;  // [S + 1] where the groups of each begin
+  AnswerBatch* batch_ = nullptr;       // that the epochs train on
+  std::optional<AnswerBatch> drawn_;   // it, with policy filtration
+  int64_t answers_ = 0;                // of the super-batch
   AnswerTargets targets_;
   bool trains_policy_ = false;
   std::vector<std::vector<int64_t>> of_minibatches_;  // groups
 };
 
-std::vector<ShardNumbers> AnswerObjective::begin(std::span<StagedBatch* const> shards) {
-  AnswerBatch& batch = join(shards);
-  batch_ = &batch;
-  if (algorithm_.mask_cut_answers) mask_cut_answers(batch);
+void AnswerObjective::hold_shards(ShardRange shards) {
+  trainer_.hold_shards(shards);
+  mine_ = shards;
+}
+
+// The passes of the model, of the shards that are computed here.
+RankPart AnswerObjective::begin(std::span<StagedBatch* const> shards) {
+  own_.clear();
+  for (StagedBatch* shard : shards) own_.push_back(&dynamic_cast<AnswerBatch&>(*shard));
   const bool reference = reference_.used() && !reference_.by_scorers();
-  AnswerStart start = trainer_.start(*batch_, needs_of(choice_, algorithm_, has_critic(), reference));
+  starts_ = trainer_.start(std::vector<const AnswerBatch*>(own_.begin(), own_.end()),
+                           needs_of(choice_, algorithm_, has_critic(), reference));
+  RankPart result = {mine_, {}, {}};
+  for (size_t i = 0; i < own_.size() && !holds_all(); ++i) result.data.push_back(bytes_of(*own_[i], starts_[i]));
+  return result;
+}
+
+// Of the answers of all shards, wherever these are computed.
+EpochInput AnswerObjective::make_targets(const RoundResult& all) {
+  AnswerStart start = join(all);
+  AnswerBatch& batch = *batch_;
+  if (algorithm_.mask_cut_answers) mask_cut_answers(batch);
+  trainer_.begin_update(batch, start.log_probs);
   if (reference_.by_scorers()) {
-    TROUPE_CHECK(batch_->reference.size() == batch_->tokens.size(), batch_->reference.size(), batch_->tokens.size());
-    start.reference = batch_->reference;
+    TROUPE_CHECK(batch.reference.size() == batch.tokens.size(), batch.reference.size(), batch.tokens.size());
+    start.reference = batch.reference;
   }
   targets_ = answer_targets(choice_, algorithm_, penalty_, batch, std::move(start), turn_tokens_);
   trains_policy_ = false;
   answers_ = batch.answers();
   const bool nothing = !batch.kept.empty() && std::ranges::none_of(batch.kept, [](uint8_t flag) { return flag != 0; });
   if (filtration_ && !nothing) filter_answers();
-  input_ = {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
-  return std::vector<ShardNumbers>(shards.size());
+  return {nothing ? 0.0 : static_cast<double>(answers_), targets_.figures};
 }
 
-AnswerBatch& AnswerObjective::join(std::span<StagedBatch* const> shards) {
-  std::vector<const AnswerBatch*> batches;
-  shard_groups_ = {0};
-  for (StagedBatch* shard : shards) {
-    batches.push_back(&dynamic_cast<AnswerBatch&>(*shard));
-    shard_groups_.push_back(shard_groups_.back() + batches.back()->groups());
+// Makes batch_ of all shards.
+AnswerStart AnswerObjective::join(const RoundResult& all) {
+  std::vector<StartedAnswers> told;
+  std::vector<const AnswerBatch*> batches(own_.begin(), own_.end());
+  std::vector<const AnswerStart*> starts;
+  for (const AnswerStart& start : starts_) starts.push_back(&start);
+  if (!holds_all()) {
+    batches.clear(), starts.clear();
+    for (const Array& bytes : all.data) told.push_back(started_answers(bytes));
+    for (const StartedAnswers& shard : told) batches.push_back(&shard.batch), starts.push_back(&shard.start);
   }
-  if (shards.size() == 1) return dynamic_cast<AnswerBatch&>(*shards.front());
-  return joined_.emplace(joined_answers(batches));
+  TROUPE_CHECK(batches.size() == shards_, batches.size(), shards_);
+  AnswerStart result = join(batches, starts);
+  starts_.clear();
+  return result;
+}
+
+AnswerStart AnswerObjective::join(std::span<const AnswerBatch* const> batches,
+                                  std::span<const AnswerStart* const> starts) {
+  shard_groups_ = {0};
+  for (const AnswerBatch* batch : batches) shard_groups_.push_back(shard_groups_.back() + batch->groups());
+  batch_ = shards_ == 1 ? own_.front() : &joined_.emplace(joined_answers(batches));
+  return joined_starts(starts);
 }
 
 void AnswerObjective::filter_answers() {
@@ -163,6 +199,7 @@ void AnswerObjective::filter_answers() {
 // The new coefficient counts from the next update on.
 void AnswerObjective::end(double /*progress*/) {
   batch_ = nullptr;
+  own_.clear();
   drawn_.reset();
   joined_.reset();
   if (!reference_.used() || reference_.kl_controller != "adaptive" || !trains_policy_) return;
@@ -209,7 +246,7 @@ std::vector<ShardNumbers> AnswerObjective::begin_epoch(uint64_t key) {
     for (size_t i = 0; i < parts.size(); ++i)
       of_minibatches_[i].insert(of_minibatches_[i].end(), parts[i].begin(), parts[i].end());
   }
-  return std::vector<ShardNumbers>(mine_.count);
+  return {};
 }
 
 std::optional<std::vector<size_t>> AnswerObjective::begin_step(size_t minibatch, const UpdateSettings& settings) {

@@ -41,7 +41,8 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       loss_(choice, static_cast<double>(options.answer_tokens), options.reference_kl),
       likelihood_(likelihood(), static_cast<double>(options.answer_tokens)),
       cost_(answer_cost(model.shape)),
-      start_tokens_(choice_.corrects_each_step() ? &choice_ : nullptr) {
+      start_tokens_(choice_.corrects_each_step() ? &choice_ : nullptr),
+      exact_kl_(options.reference && options.reference_kl.kind == KlKind::full) {
   activations_.recompute_above = options.recompute_above;
   begin_lm_weights(model, derive_key(options.seed, "model"), weights_);
   if (model.lora.used()) decoder_.load(packed_frozen(model_, parallel_));
@@ -76,7 +77,7 @@ void AnswerTrainer::load_reference(const std::map<std::string, Array>& weights) 
 }
 
 void AnswerTrainer::pack_reference() {
-  if (!exact_kl() || model_.lora.used()) return;
+  if (!exact_kl_ || model_.lora.used()) return;
   const DecoderWeights weights = decoder_weights(model_, *reference_);
   reference_output_.pack({&weights.output, 1}, shape_.hidden, parallel_);
 }
@@ -121,7 +122,11 @@ std::vector<int64_t> groups_with_gradient(const AnswerBatch& batch, const Answer
 
 std::vector<size_t> AnswerTrainer::begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
                                               std::span<const int64_t> groups, const UpdateSettings& settings) {
-  step_ = {.batch = &batch, .targets = &targets, .settings = &settings, .of = &loss_};
+  step_ = {.batch = &batch,
+           .targets = &targets,
+           .settings = &settings,
+           .of = &loss_,
+           .corrects = choice_.corrects_each_step()};
   std::vector<int64_t> with_tokens;
   for (const int64_t g : groups) {
     const double tokens = counts_of(batch, batch.kept, g).tokens;
@@ -133,34 +138,73 @@ std::vector<size_t> AnswerTrainer::begin_step(const AnswerBatch& batch, const An
   const std::vector<int64_t> used =
       groups_with_gradient(batch, targets, std::move(with_tokens), settings.loss, choice_.surrogate.entry->needs);
   cut_step(used);
-  if (settings.loss.policy_figures) balance_.merge(balance_of(batch, used, step_.parts));
+  if (settings.loss.policy_figures) {
+    std::vector<MicroBatch> parts;
+    for (const std::vector<MicroBatch>& of_shard : step_.parts)
+      parts.insert(parts.end(), of_shard.begin(), of_shard.end());
+    balance_.merge(balance_of(batch, used, parts));
+  }
   return step_.leaves.of_micro_batches;
 }
 
-// Into the micro-batches of all shards, in the order of the leaves of their sum.
 void AnswerTrainer::cut_step(std::span<const int64_t> groups) {
-  std::vector<std::vector<MicroBatch>> of_shards =
+  std::vector<std::vector<MicroBatch>> parts =
       cut_answers(*step_.batch, groups, {.most_tokens = options_.micro_batch_tokens, .shards = shards_, .cost = cost_});
+  for (std::vector<MicroBatch>& of_shard : parts)
+    std::erase_if(of_shard, [](const MicroBatch& part) { return part.empty(); });
+  begin_parts(std::move(parts));
+  if (exact_kl_ && !sum_.holds_all() && step_.targets->reference_coef != 0.0 && step_.settings->loss.train_policy)
+    compute_reference_rows();
+}
+
+void AnswerTrainer::begin_parts(std::vector<std::vector<MicroBatch>> parts) {
   std::vector<size_t> counts;
-  for (std::vector<MicroBatch>& parts : of_shards) {
-    std::erase_if(parts, [](const MicroBatch& part) { return part.empty(); });
-    counts.push_back(parts.size());
-  }
-  step_.losses.assign(of_shards.size(), {});
-  step_.leaves = sum_.begin(counts);
-  for (const size_t leaf : step_.leaves.leaves)
-    step_.parts.push_back(std::move(of_shards[leaf % of_shards.size()][leaf / of_shards.size()]));
+  for (const std::vector<MicroBatch>& of_shard : parts) counts.push_back(of_shard.size());
+  const ShardRange& mine = sum_.mine();
+  step_.leaves = sum_.begin(std::span(counts).subspan(mine.first, mine.count), std::ranges::max(counts));
+  step_.parts = std::move(parts);
+  step_.losses.assign(mine.count, {});
+  step_.start.assign(mine.count, {});
+}
+
+void AnswerTrainer::use_parts(std::vector<MicroBatch> parts) {
+  TROUPE_CHECK(shards_ == 1, shards_);
+  begin_parts({std::move(parts)});
 }
 
 void AnswerTrainer::backward(size_t part, StageClock* clock) {
   step_.clock = clock;
   sum_.go_to(step_.leaves.leaves[part], gradients_.floats());
-  step_.losses[sum_.held()].merge(accumulate(step_.parts[part]));
+  step_.losses[sum_.held()].merge(accumulate(step_.parts[sum_.mine().first + sum_.held()][sum_.micro_batch()]));
 }
 
-StepReport AnswerTrainer::apply() {
+RankPart AnswerTrainer::say(bool last) {
+  RankPart result = {sum_.mine(), {}, sum_.branches(gradients_.floats())};
+  if (!last) return result;
+  for (const LossReport& loss : step_.losses) put(result.numbers.emplace_back(), loss);
+  if (start_tokens_.is_open())
+    for (const std::vector<float>& log_probs : step_.start) result.data.push_back(Array::of(log_probs));
+  return result;
+}
+
+void AnswerTrainer::end_micro_batch(const RoundResult& all) {
+  sum_.end_micro_batch(gradients_.floats(), all.gradients.view<float>());
+  for (size_t shard = 0; shard < all.data.size(); ++shard)
+    start_tokens_.add(*step_.batch, step_.parts[shard], all.data[shard].view<float>());
+}
+
+StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all) {
+  if (sum_.holds_all() && start_tokens_.is_open())
+    for (size_t shard = 0; shard < step_.start.size(); ++shard)
+      start_tokens_.add(*step_.batch, step_.parts[shard], step_.start[shard]);
   start_tokens_.close();
-  LossReport loss = merged(step_.losses);
+  std::vector<LossReport> said;
+  for (const ShardNumbers& numbers : all) {
+    NumberReader reader(numbers);
+    said.push_back(reader.take<LossReport>());
+    reader.end();
+  }
+  LossReport loss = merged(sum_.holds_all() ? step_.losses : said);
   // A loss that is not finite must not change the weights, even if all gradients are.
   if (!std::isfinite(loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
   const double used = loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
@@ -178,9 +222,14 @@ StepReport AnswerTrainer::imitate(const AnswerBatch& demonstrations, double lear
   AnswerTargets ones;
   ones.advantages.assign(demonstrations.tokens.size(), 1.0f);
   const UpdateSettings settings{.rates = {.policy = learning_rate, .value = 0}, .loss = {}};
+  const ShardRange mine = sum_.mine();
+  sum_.hold({0, static_cast<size_t>(shards_)});
   begin_step(demonstrations, ones, groups, settings);
   step_.of = &likelihood_;
-  return finish_step();
+  step_.corrects = false;
+  const StepReport report = finish_step();
+  sum_.hold(mine);
+  return report;
 }
 
 StepReport AnswerTrainer::step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
@@ -201,11 +250,11 @@ StepReport AnswerTrainer::finish_step() {
 LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   LossSettings settings = step_.settings->loss;
-  settings.key = shard_key(settings.key, sum_.held());
+  settings.key = shard_key(settings.key, sum_.mine().first + sum_.held());
   const PackedAnswers packed = pack_answers(*step_.batch, answers);
   const double tokens = gather_kept(packed);
   if (tokens == 0) return {};  // all of its answers are masked
-  const bool exact = exact_kl() && targets.reference_coef != 0.0 && settings.train_policy;
+  const bool exact = exact_kl_ && targets.reference_coef != 0.0 && settings.train_policy;
   if (!settings.policy_figures && critic_.separate()) {
     LossReport report;
     report.count = tokens;
@@ -222,8 +271,11 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   decoder_.forward_training(packed.inputs(), activations_, hidden_.span());
   const ChosenTokens chosen{packed.rows, packed.labels, options_.temperature};
   token_log_probs_.forward(hidden_.span(), chosen, part_.log_probs, part_.entropy);
-  start_tokens_.add(*step_.batch, packed, part_.log_probs);
-  if (corrects_steps()) correct_part(packed);
+  if (start_tokens_.is_open()) {
+    std::vector<float>& start = step_.start[sum_.held()];
+    start.insert(start.end(), part_.log_probs.begin(), part_.log_probs.end());
+  }
+  if (step_.corrects) correct_part(packed);
   const ReferenceRows reference = exact ? reference_rows(packed) : ReferenceRows();
   if (exact) token_log_probs_.divergence(hidden_.span(), chosen, reference, part_.exact_kl);
   LossReport report = step_.of->compute(

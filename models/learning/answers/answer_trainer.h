@@ -64,28 +64,32 @@ class AnswerTrainer {
   const std::optional<WeightBlock>& reference() const { return reference_; }
   void load_reference(const std::map<std::string, Array>& weights);
 
-  // An update begins: what it needs of the weights as they are.
+  // As Objective has it.
+  void hold_shards(ShardRange shards) { sum_.hold(shards); }
+  // What an update needs of the weights as they are, by shard; then it begins with the answers of all shards, of which
+  // log_probs is what start() gave, or empty where these are not needed.
+  std::vector<AnswerStart> start(std::span<const AnswerBatch* const> shards, const AnswerNeeds& needs);
   AnswerStart start(const AnswerBatch& batch, const AnswerNeeds& needs);
-  // Of the update that start() began last, from its first step on.
+  void begin_update(const AnswerBatch& batch, std::span<const float> log_probs);
+  // Of the update under way, from its first step on.
   std::optional<LagFigures> lag_figures() const { return start_tokens_.figures(); }
-
-  // Of the micro-batches since start().
+  // Of the micro-batches of the update, of all shards.
   const BalanceFigures& balance() const { return balance_; }
 
-  // One optimizer step with the loss of these groups, in parts of micro_batch_tokens: begin_step(), which returns the
-  // number of parts of each micro-batch, backward() for each of them, then end_micro_batch(), and at last apply(),
-  // whose losses are means over tokens. Targets of the batch without values train the policy alone. Batch, targets and
-  // settings must outlive the step. `clock`, if there is one, is marked as Objective::backward() says.
+  // One optimizer step with the loss of these groups, in parts of micro_batch_tokens, as Objective has it:
+  // begin_step(), which returns the number of parts of each micro-batch, backward() for each of them, say() unless all
+  // shards are held, end_micro_batch(), and apply(), whose losses are means over tokens. The parts are divided among
+  // the shards by their costs, whichever shard the answers are of. Targets of the batch without values train the policy
+  // alone. Batch, targets and settings must outlive the step. `clock`, if there is one, is marked as
+  // Objective::backward() says.
   std::vector<size_t> begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
                                  std::span<const int64_t> groups, const UpdateSettings& settings);
   void backward(size_t part, StageClock* clock = nullptr);
-  void end_micro_batch() { sum_.end_micro_batch(gradients_.floats()); }
-  StepReport apply();
+  RankPart say(bool last);
+  void end_micro_batch(const RoundResult& all = {});
+  StepReport apply(std::span<const ShardNumbers> all = {});
   // Instead of those that begin_step() has cut, with one shard. They must have the same answers.
-  void use_parts(std::vector<MicroBatch> parts) {
-    step_.leaves = sum_.begin(std::array{parts.size()});
-    step_.parts = std::move(parts);
-  }
+  void use_parts(std::vector<MicroBatch> parts);
   // All of it.
   StepReport step(const AnswerBatch& batch, const AnswerTargets& targets, std::span<const int64_t> groups,
                   const UpdateSettings& settings);
@@ -99,13 +103,16 @@ class AnswerTrainer {
     const AnswerBatch* batch = nullptr;
     const AnswerTargets* targets = nullptr;
     const UpdateSettings* settings = nullptr;
-    double tokens = 0;        // of the answers, that the batch keeps
-    TokenCounts totals = {};  // of those that the loss of the policy keeps
-    std::vector<MicroBatch> parts = {};
-    StepLeaves leaves = {};   // of the parts
-    TokenLoss* of = nullptr;  // computes the loss
+    double tokens = 0;                                // of the answers, that the batch keeps
+    TokenCounts totals = {};                          // of those that the loss of the policy keeps
+    std::vector<std::vector<MicroBatch>> parts = {};  // of each shard
+    StepLeaves leaves = {};                           // the parts of those that are held
+    TokenLoss* of = nullptr;                          // computes the loss
+    bool corrects = false;                            // its own tokens, after the forward pass
     StageClock* clock = nullptr;
-    std::vector<LossReport> losses = {};  // by shard
+    std::vector<LossReport> losses = {};         // by shard that is held
+    std::vector<std::vector<float>> start = {};  // likewise: the log-probabilities that start_tokens_ asks for
+    std::vector<int64_t> reference_rows = {};    // [T] in reference_hidden_, unless all shards are held
   };
   // Of the tokens of one part.
   struct PartBuffers {
@@ -120,15 +127,16 @@ class AnswerTrainer {
 
   StepReport finish_step();
   void cut_step(std::span<const int64_t> groups);
+  void begin_parts(std::vector<std::vector<MicroBatch>> parts);
   LossReport accumulate(const MicroBatch& answers);
   double gather_kept(const PackedAnswers& packed);
   void gather_part(const PackedAnswers& packed);
-  bool corrects_steps() const;
   void correct_part(const PackedAnswers& packed);
-  void add_reference(const AnswerBatch& batch, std::span<const MicroBatch> parts, std::vector<float>& log_probs);
+  void add_references(std::span<const AnswerBatch* const> shards, std::span<const std::vector<MicroBatch>> parts,
+                      std::span<AnswerStart> to);
   void use_policy(const WeightBlock& weights);
-  bool exact_kl() const { return reference_ && options_.reference_kl.kind == KlKind::full; }
   void pack_reference();
+  void compute_reference_rows();
   ReferenceRows reference_rows(const PackedAnswers& packed);
   void add_value_loss(const PackedAnswers& packed, std::span<float> d_hidden, LossReport& report);
   PackedAnswers add_start(const AnswerBatch& batch, const MicroBatch& answers, const AnswerNeeds& needs,
@@ -142,7 +150,8 @@ class AnswerTrainer {
   WeightBlock weights_;
   std::optional<WeightBlock> reference_;  // what is published of the policy
   PackedWeights reference_output_;        // where the KL is exact, but with adapters, which leave it frozen
-  FloatBuffer reference_hidden_;          // likewise: [T, hidden] of the batch that start() was given
+  // Likewise: [T, hidden] of the shards that start() was given; where these are not all, of the parts of a step.
+  FloatBuffer reference_hidden_;
   Optimizer optimizer_;
   GradientBlock gradients_;
   int64_t shards_;
@@ -157,6 +166,7 @@ class AnswerTrainer {
   Step step_;
   BalanceFigures balance_;
   StartTokens start_tokens_;
+  bool exact_kl_;                  // to the reference
   Activations activations_;        // of either decoder
   FloatBuffer hidden_, d_hidden_;  // of the policy
   FloatBuffer reference_part_;     // [N, hidden] of the tokens of one part

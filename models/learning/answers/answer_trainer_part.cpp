@@ -42,9 +42,6 @@ void AnswerTrainer::gather_part(const PackedAnswers& packed) {
   gather_given(targets.kept, packed.places, part_.correction.kept);
 }
 
-// Whether the steps of an update correct their own tokens.
-bool AnswerTrainer::corrects_steps() const { return step_.of == &loss_ && choice_.corrects_each_step(); }
-
 // After the forward pass.
 void AnswerTrainer::correct_part(const PackedAnswers& packed) {
   part_.lags.clear();

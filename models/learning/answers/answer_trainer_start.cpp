@@ -8,48 +8,88 @@ namespace troupe {
 
 constexpr int64_t kStartTokens = 1024;  // of one pass without gradients
 
-AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
-  AnswerStart result;
-  balance_ = {};
-  start_tokens_.open(batch);
+std::vector<AnswerStart> AnswerTrainer::start(std::span<const AnswerBatch* const> shards, const AnswerNeeds& needs) {
+  std::vector<AnswerStart> result(shards.size());
   if (!needs.any()) return result;
-  const size_t tokens = batch.tokens.size();
-  result.log_probs.resize(needs.policy ? tokens : 0);
-  result.sum_pi_squared.resize(needs.squared ? tokens : 0);
-  result.values.resize(needs.values ? tokens : 0);
-  result.final_values.resize(needs.final_values ? static_cast<size_t>(batch.answers()) : 0);
   const int64_t most = options_.micro_batch_tokens;
-  const std::vector<MicroBatch> parts =
-      cut_answers(batch, most > 0 ? std::min(most, kStartTokens) : kStartTokens, cost_);
-  if (needs.policy || needs.values)
-    for (const MicroBatch& part : parts) add_start(batch, part, needs, result);
-  if (needs.policy) start_tokens_.add(batch, result.log_probs);
-  result.reference.resize(needs.reference ? tokens : 0);
-  if (needs.reference) add_reference(batch, parts, result.reference);
+  std::vector<std::vector<MicroBatch>> parts;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const AnswerBatch& batch = *shards[i];
+    const size_t tokens = batch.tokens.size();
+    result[i].log_probs.resize(needs.policy ? tokens : 0);
+    result[i].sum_pi_squared.resize(needs.squared ? tokens : 0);
+    result[i].values.resize(needs.values ? tokens : 0);
+    result[i].final_values.resize(needs.final_values ? static_cast<size_t>(batch.answers()) : 0);
+    parts.push_back(cut_answers(batch, most > 0 ? std::min(most, kStartTokens) : kStartTokens, cost_));
+    if (needs.policy || needs.values)
+      for (const MicroBatch& part : parts.back()) add_start(batch, part, needs, result[i]);
+  }
+  if (needs.reference) add_references(shards, parts, result);
   return result;
 }
 
+AnswerStart AnswerTrainer::start(const AnswerBatch& batch, const AnswerNeeds& needs) {
+  return start(std::array{&batch}, needs).front();
+}
+
+void AnswerTrainer::begin_update(const AnswerBatch& batch, std::span<const float> log_probs) {
+  balance_ = {};
+  start_tokens_.open(batch);
+  if (!log_probs.empty()) start_tokens_.add(batch, log_probs);
+}
+
 // With the decoder of the policy, which has its own weights again afterwards: there is no second one.
-void AnswerTrainer::add_reference(const AnswerBatch& batch, std::span<const MicroBatch> parts,
-                                  std::vector<float>& log_probs) {
+void AnswerTrainer::add_references(std::span<const AnswerBatch* const> shards,
+                                   std::span<const std::vector<MicroBatch>> parts, std::span<AnswerStart> to) {
   use_policy(*reference_);
-  if (exact_kl()) reference_hidden_.resize(static_cast<int64_t>(batch.tokens.size()) * shape_.hidden);
-  AnswerStart result;
-  for (const MicroBatch& part : parts) {
-    result.log_probs.swap(log_probs);
-    const PackedAnswers packed = add_start(batch, part, {.policy = true}, result);
-    result.log_probs.swap(log_probs);
-    for (size_t i = 0; exact_kl() && i < packed.rows.size(); ++i)
-      std::copy_n(hidden_.data() + packed.rows[i] * shape_.hidden, shape_.hidden,
-                  reference_hidden_.data() + packed.places[i] * shape_.hidden);
+  int64_t first = 0, tokens = 0;  // those of the shards before; of all
+  for (const AnswerBatch* batch : shards) tokens += std::ssize(batch->tokens);
+  const bool rows = exact_kl_ && sum_.holds_all();
+  if (rows) reference_hidden_.resize(tokens * shape_.hidden);
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    AnswerStart result;
+    result.log_probs.resize(shards[shard]->tokens.size());
+    for (const MicroBatch& part : parts[shard]) {
+      const PackedAnswers packed = add_start(*shards[shard], part, {.policy = true}, result);
+      for (size_t i = 0; rows && i < packed.rows.size(); ++i)
+        std::copy_n(hidden_.data() + packed.rows[i] * shape_.hidden, shape_.hidden,
+                    reference_hidden_.data() + (first + packed.places[i]) * shape_.hidden);
+    }
+    to[shard].reference = std::move(result.log_probs);
+    first += std::ssize(shards[shard]->tokens);
   }
+  use_policy(weights_);
+}
+
+// Of the answers of a step that are computed here. Those of the batch would be too many to tell to other ranks.
+void AnswerTrainer::compute_reference_rows() {
+  use_policy(*reference_);
+  const ShardRange& mine = sum_.mine();
+  const auto own = std::span(step_.parts).subspan(mine.first, mine.count);
+  int64_t tokens = 0;
+  for (const std::vector<MicroBatch>& parts : own)
+    for (const MicroBatch& part : parts)
+      for (const int64_t a : part) tokens += step_.batch->tokens_of(a);
+  reference_hidden_.resize(tokens * shape_.hidden);
+  step_.reference_rows.assign(step_.batch->tokens.size(), 0);
+  int64_t next = 0;
+  for (const std::vector<MicroBatch>& parts : own)
+    for (const MicroBatch& part : parts) {
+      const PackedAnswers packed = pack_answers(*step_.batch, part);
+      pass_.forward(packed, hidden_);
+      for (size_t i = 0; i < packed.rows.size(); ++i, ++next) {
+        step_.reference_rows[static_cast<size_t>(packed.places[i])] = next;
+        std::copy_n(hidden_.data() + packed.rows[i] * shape_.hidden, shape_.hidden,
+                    reference_hidden_.data() + next * shape_.hidden);
+      }
+    }
   use_policy(weights_);
 }
 
 ReferenceRows AnswerTrainer::reference_rows(const PackedAnswers& packed) {
   reference_part_.resize(static_cast<int64_t>(packed.places.size()) * shape_.hidden);
   float* to = reference_part_.data();
-  const std::vector<int64_t>& from = step_.batch->drawn_from;
+  const std::vector<int64_t>& from = sum_.holds_all() ? step_.batch->drawn_from : step_.reference_rows;
   for (const int64_t place : packed.places) {
     const int64_t at = from.empty() ? place : from[static_cast<size_t>(place)];
     to = std::copy_n(reference_hidden_.data() + at * shape_.hidden, shape_.hidden, to);

@@ -1,5 +1,9 @@
 #include "models/learning/answers/start_tokens.h"
 
+#include <algorithm>
+
+#include "runtime/base/errors.h"
+
 namespace troupe {
 
 namespace {
@@ -8,6 +12,15 @@ std::vector<int64_t> lags_of(const AnswerBatch& batch) {
   std::vector<int64_t> lags(batch.tokens.size());
   for (size_t t = 0; t < lags.size(); ++t) lags[t] = batch.lag(t);
   return lags;
+}
+
+bool keeps_token(const AnswerBatch& batch, const MicroBatch& answers) {
+  return std::ranges::any_of(answers, [&](int64_t a) {
+    const auto first = static_cast<size_t>(batch.offsets[static_cast<size_t>(a)]);
+    for (size_t t = first; t < first + static_cast<size_t>(batch.tokens_of(a)); ++t)
+      if (batch.is_kept(t)) return true;
+    return false;
+  });
 }
 
 }  // namespace
@@ -23,16 +36,25 @@ void StartTokens::open(const AnswerBatch& batch) {
   offsets_ = {0};
 }
 
-void StartTokens::add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs) {
-  if (!open_) return;
-  const auto before = static_cast<int64_t>(start_.size());
-  for (size_t i = 1; i < packed.offsets.size(); ++i) offsets_.push_back(before + packed.offsets[i]);
+void StartTokens::add(const AnswerBatch& batch, std::span<const MicroBatch> parts, std::span<const float> log_probs) {
+  if (log_probs.empty()) return;
+  for (const MicroBatch& part : parts)
+    if (keeps_token(batch, part)) add(batch, part);
   start_.insert(start_.end(), log_probs.begin(), log_probs.end());
-  for (const int64_t place : packed.places) {
-    const auto t = static_cast<size_t>(place);
-    rollout_.push_back(batch.log_probs[t]);
-    lags_.push_back(batch.lag(t));
-    kept_.push_back(batch.is_kept(t) ? 1 : 0);
+  TROUPE_CHECK(start_.size() == rollout_.size(), start_.size(), rollout_.size());
+}
+
+// All but their log-probabilities.
+void StartTokens::add(const AnswerBatch& batch, const MicroBatch& answers) {
+  for (const int64_t a : answers) {
+    const auto first = static_cast<size_t>(batch.offsets[static_cast<size_t>(a)]);
+    const size_t end = first + static_cast<size_t>(batch.tokens_of(a));
+    offsets_.push_back(offsets_.back() + batch.tokens_of(a));
+    for (size_t t = first; t < end; ++t) {
+      rollout_.push_back(batch.log_probs[t]);
+      lags_.push_back(batch.lag(t));
+      kept_.push_back(batch.is_kept(t) ? 1 : 0);
+    }
   }
 }
 

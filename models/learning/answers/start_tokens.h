@@ -11,6 +11,7 @@
 
 #include "models/learning/answers/answer_batch.h"
 #include "models/learning/answers/answer_correction.h"
+#include "models/learning/answers/answer_parts.h"
 #include "models/learning/lag_figures.h"
 
 namespace troupe {
@@ -22,10 +23,12 @@ class StartTokens {
 
   // An update with these tokens begins: forgets those of the one before.
   void open(const AnswerBatch& batch);
-  // The weights change.
+  // Until the weights change, or all tokens of the batch are there.
+  bool is_open() const { return open_; }
   void close() { open_ = false; }
-  // Does nothing unless open. log_probs: [N], of the packed tokens.
-  void add(const AnswerBatch& batch, const PackedAnswers& packed, std::span<const float> log_probs);
+  // log_probs: [N], of all tokens of the answers in these micro-batches, but for those in which the batch keeps no
+  // token; or empty.
+  void add(const AnswerBatch& batch, std::span<const MicroBatch> parts, std::span<const float> log_probs);
   // Of all tokens of the batch; there will be no others.
   void add(const AnswerBatch& batch, std::span<const float> log_probs);
 
@@ -33,6 +36,7 @@ class StartTokens {
   std::optional<LagFigures> figures() const;
 
  private:
+  void add(const AnswerBatch& batch, const MicroBatch& answers);
   LagFigures figures_of(const TokensToCorrect& tokens) const;
 
   const AlgorithmChoice* corrected_;

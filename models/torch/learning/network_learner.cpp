@@ -38,8 +38,8 @@ class NetworkObjective final : public Objective {
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
   void hold_shards(ShardRange shards) override { form_->hold_shards(shards); }
-  std::vector<ShardNumbers> begin(std::span<StagedBatch* const> shards) override;
-  EpochInput make_targets(std::span<const ShardNumbers> all) override;
+  RankPart begin(std::span<StagedBatch* const> shards) override;
+  EpochInput make_targets(const RoundResult& all) override;
   std::vector<ShardNumbers> begin_epoch(uint64_t key) override;
   size_t use_epoch(std::span<const ShardNumbers> all) override;
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
@@ -127,15 +127,15 @@ NetworkObjective::NetworkObjective(const LearnerConfig& config, const EnvSpec& e
       stager_(make_policy_stager(config, env, replica_, is_on_device(replica_, options.device_form))),
       scalings_(config.max_policy_lag) {}
 
-std::vector<ShardNumbers> NetworkObjective::begin(std::span<StagedBatch* const> shards) {
+RankPart NetworkObjective::begin(std::span<StagedBatch* const> shards) {
   batch_.emplace();
   for (StagedBatch* shard : shards) batch_->shards.push_back(Shard{dynamic_cast<StagedUpdate&>(*shard)});
   if (FeatureScaling newest = replica_.scaling(); !newest.mean.empty())
     scalings_.set(shards.front()->index, std::move(newest));
-  std::vector<ShardNumbers> result;
+  RankPart result = {form_->held(), {}, {}};
   for (size_t number = 0; number < batch_->shards.size(); ++number) {
     begin_shard(number, batch_->shards[number]);
-    result.push_back(numbers_of(batch_->shards[number]));
+    result.numbers.push_back(numbers_of(batch_->shards[number]));
   }
   return result;
 }
@@ -176,9 +176,9 @@ NetworkObjective::Said NetworkObjective::said_of(const ShardNumbers& numbers) co
   return result;
 }
 
-EpochInput NetworkObjective::make_targets(std::span<const ShardNumbers> all) {
+EpochInput NetworkObjective::make_targets(const RoundResult& all) {
   std::vector<Said> said;
-  for (const ShardNumbers& numbers : all) said.push_back(said_of(numbers));
+  for (const ShardNumbers& numbers : all.numbers) said.push_back(said_of(numbers));
   EpochInput result;
   std::optional<RunningNormalizer> returns;
   const auto merge = [](std::optional<RunningNormalizer>& sum, const std::optional<RunningNormalizer>& other) {

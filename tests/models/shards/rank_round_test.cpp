@@ -74,8 +74,17 @@ TEST_CASE("rank_round: numbers alone, and gradients alone") {
   CHECK(all.gradients.view<float>()[0] == 5);
 }
 
+TEST_CASE("rank_round: what is too large for numbers is there by shard, in their order") {
+  const auto data = [](float value) { return Array::of<float>({1}, {value}); };
+  const RoundResult all = result_of({{{1, 2}, {}, {}, {data(1), data(2)}}, {{0, 1}, {}, {}, {data(0)}}}, 3);
+  REQUIRE(all.data.size() == 3);
+  for (size_t shard = 0; shard < 3; ++shard) CHECK(all.data[shard].view<float>()[0] == static_cast<float>(shard));
+  CHECK(all.gradients.empty());
+}
+
 TEST_CASE("rank_round: parts that do not fit together are refused") {
   RankRound round(3);
+  CHECK_THROWS_AS(round.add({{0, 2}, {}, {}, {Array()}}), InvariantError);
   CHECK_THROWS_AS(round.add({{2, 2}, {}, {}}), InvariantError);
   CHECK_THROWS_AS(round.add({{0, 0}, {}, {}}), InvariantError);
   CHECK_THROWS_AS(round.add({{0, 2}, {{1}}, {}}), InvariantError);

@@ -97,15 +97,15 @@ size_t fewest(const AnswerBatch& batch, int64_t most, int64_t next, std::vector<
 
 constexpr AnswerCost kCost{.input = 1000, .label = 200, .pair = 2};
 
-double cost_by_hand(const AnswerBatch& batch, const MicroBatch& answers) {
+double cost_by_hand(const AnswerBatch& batch, const MicroBatch& answers, const AnswerCost& cost = kCost) {
   double sum = 0;
   std::set<int64_t> groups;
   for (const int64_t a : answers) {
     const int64_t g = batch.group_of(a), prompt = batch.prompt_tokens(g);
     if (groups.insert(g).second)
-      for (int64_t i = 0; i < prompt; ++i) sum += kCost.input + kCost.pair * static_cast<double>(i + 1);
+      for (int64_t i = 0; i < prompt; ++i) sum += cost.input + cost.pair * static_cast<double>(i + 1);
     for (int64_t i = 0; i < batch.tokens_of(a); ++i)
-      sum += kCost.input + kCost.label + kCost.pair * static_cast<double>(prompt + i + 1);
+      sum += cost.input + cost.label + cost.pair * static_cast<double>(prompt + i + 1);
   }
   return sum;
 }
@@ -237,6 +237,39 @@ TEST_CASE("answer_parts: shards get the same number of micro-batches, whose cost
           if (!part.empty()) all.push_back(part);
       }
       check_cut(batch, all, 200);
+    }
+  }
+}
+
+// 64 prompts of 12 tokens with 8 answers each, nearly all of which are as long as their prompt asks for.
+TEST_CASE("answer_parts: the work of shards differs by 5 % at most, with and without a limit on micro-batches") {
+  LmShape shape;
+  shape.vocabulary = 16, shape.hidden = 128, shape.layers = 3, shape.heads = shape.kv_heads = 4, shape.head_dim = 32;
+  shape.intermediate = 384;
+  const AnswerCost cost = answer_cost(shape);
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Rng rng(derive_key(seed, "reverse"));
+    std::vector<Lengths> groups;
+    for (int g = 0; g < 64; ++g) {
+      const auto digits = 1 + static_cast<int64_t>(rng.below(8));
+      Lengths& group = groups.emplace_back(Lengths{digits + 4, {}});
+      for (int a = 0; a < 8; ++a) group.answers.push_back(rng.below(8) == 0 ? 10 : digits + 1);
+    }
+    const AnswerBatch batch = batch_of(groups);
+    for (const int64_t shards : {2, 3, 4, 8}) {
+      for (const int64_t most_tokens : {0, 512}) {
+        CAPTURE(shards);
+        CAPTURE(most_tokens);
+        double most = 0, sum = 0;
+        for (const std::vector<MicroBatch>& parts :
+             cut_answers(batch, all_groups(batch), {.most_tokens = most_tokens, .shards = shards, .cost = cost})) {
+          double of_shard = 0;
+          for (const MicroBatch& part : parts) of_shard += cost_by_hand(batch, part, cost);
+          most = std::max(most, of_shard);
+          sum += of_shard;
+        }
+        CHECK(most / (sum / static_cast<double>(shards)) <= 1.05);
+      }
     }
   }
 }

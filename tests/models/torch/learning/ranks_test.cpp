@@ -19,9 +19,6 @@ namespace {
 
 using Updates = std::vector<std::vector<SuperBatch>>;  // by update, then by shard
 
-// How four shards can be divided among ranks.
-const std::vector<std::vector<size_t>> kDivisions = {{2, 2}, {1, 1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {3, 1}};
-
 std::vector<SuperBatch> random_shards(const RunConfig& config, const EnvSpec& spec, uint64_t seed) {
   std::vector<SuperBatch> result;
   for (int64_t shard = 0; shard < 4; ++shard)  // of different sizes, so that some have fewer micro-batches
@@ -35,40 +32,9 @@ Updates random_updates(const RunConfig& config, const EnvSpec& spec) {
   return result;
 }
 
-void check_equal(const Learner& learner, const Learner& wanted) {
-  const LearnerState ours = learner.save(), theirs = wanted.save();
-  CHECK((ours.model == theirs.model));
-  CHECK((ours.optimizer == theirs.optimizer));
-  CHECK((ours.scalars == theirs.scalars));
-}
-
-void check_equal(const UpdateReport& report, const UpdateReport& wanted) {
-  CHECK(report.steps == wanted.steps);
-  CHECK(report.skipped == wanted.skipped);
-  CHECK(report.epochs == wanted.epochs);
-  REQUIRE(report.metrics.size() == wanted.metrics.size());
-  for (const auto& [name, value] : wanted.metrics) {
-    CAPTURE(name);
-    CHECK((report.metrics.at(name) == value || (std::isnan(value) && std::isnan(report.metrics.at(name)))));
-  }
-}
-
-// Trains with each division of the shards, and compares all that each rank has with one learner that computes all of
-// them. Returns that one's reports.
 std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
                                       bool device_form) {
-  const auto make = [&] { return learner_of(with_shards(config, 4), spec, device_form); };
-  const auto one = make();
-  std::vector<UpdateReport> wanted;
-  for (const std::vector<SuperBatch>& shards : updates) wanted.push_back(update_with(*one, shards, 0.25));
-  for (const std::vector<size_t>& counts : kDivisions) {
-    CAPTURE(counts.size());
-    Ranks ranks(make, counts);
-    for (size_t update = 0; update < updates.size(); ++update)
-      for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
-    for (const auto& learner : ranks.learners) check_equal(*learner, *one);
-  }
-  return wanted;
+  return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates);
 }
 
 }  // namespace

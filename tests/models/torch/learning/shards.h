@@ -1,7 +1,6 @@
 #pragma once
 // A learner with several shards, and one that has the samples of all of them in one.
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,67 +9,10 @@
 #include "tests/support/torch_test.h"
 
 #include "models/weights/model_weights.h"
+#include "tests/models/shards/ranks.h"
 #include "tests/models/torch/learning/forms.h"
 
 namespace troupe::test {
-
-inline UpdateReport update_with(Learner& learner, const std::vector<SuperBatch>& shards, double progress = 0.0) {
-  std::vector<std::unique_ptr<StagedBatch>> staged;
-  std::vector<StagedBatch*> batches;
-  for (const SuperBatch& batch : shards) batches.push_back(staged.emplace_back(learner.stager()->stage(batch)).get());
-  return learner.update(batches, progress);
-}
-
-// Learners of ranks, each with some shards of every update, on one thread.
-class Ranks {
- public:
-  // `counts`: how many shards each rank has.
-  Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
-    for (const size_t count : counts) {
-      learners.push_back(make());
-      ranges_.push_back({shards_, count});
-      shards_ += count;
-      learners.back()->hold_shards(ranges_.back());
-    }
-  }
-
-  std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
-    std::vector<std::unique_ptr<StagedBatch>> staged;
-    for (size_t rank = 0; rank < learners.size(); ++rank) {
-      std::vector<StagedBatch*> own;
-      for (size_t shard = ranges_[rank].first; shard < ranges_[rank].end(); ++shard)
-        own.push_back(staged.emplace_back(learners[rank]->stager()->stage(shards[shard])).get());
-      learners[rank]->begin(own, progress);
-    }
-    while (round()) ++rounds;
-    std::vector<UpdateReport> result;
-    for (const auto& learner : learners) result.push_back(learner->finish());
-    return result;
-  }
-
-  std::vector<std::unique_ptr<Learner>> learners;
-  size_t rounds = 0;
-
- private:
-  // Up to where all wait for each other, and on; false when all are done.
-  bool round() {
-    RankRound round(shards_);
-    size_t done = 0;
-    for (const auto& learner : learners) {
-      Advance state = Advance::more;
-      while (state == Advance::more) state = learner->advance();
-      if (state == Advance::waits) round.add(learner->say());
-      done += state == Advance::done;
-    }
-    if (done == learners.size()) return false;
-    const RoundResult all = round.result();
-    for (const auto& learner : learners) learner->deliver(all);
-    return true;
-  }
-
-  size_t shards_ = 0;
-  std::vector<ShardRange> ranges_;
-};
 
 inline RunConfig with_shards(RunConfig config, size_t shards) {
   config.trainer.shards = static_cast<int64_t>(shards);

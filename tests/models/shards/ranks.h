@@ -1,0 +1,113 @@
+#pragma once
+// Updates of learners whose shards are computed by one rank or by several.
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/policy.h"
+#include "tests/support/test.h"
+
+namespace troupe::test {
+
+inline UpdateReport update_with(Learner& learner, const std::vector<SuperBatch>& shards, double progress = 0.0) {
+  std::vector<std::unique_ptr<StagedBatch>> staged;
+  std::vector<StagedBatch*> batches;
+  for (const SuperBatch& batch : shards) batches.push_back(staged.emplace_back(learner.stager()->stage(batch)).get());
+  return learner.update(batches, progress);
+}
+
+// Learners of ranks, each with some shards of every update, on one thread.
+class Ranks {
+ public:
+  // `counts`: how many shards each rank has.
+  Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
+    for (const size_t count : counts) {
+      learners.push_back(make());
+      ranges_.push_back({shards_, count});
+      shards_ += count;
+      learners.back()->hold_shards(ranges_.back());
+    }
+  }
+
+  std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
+    std::vector<std::unique_ptr<StagedBatch>> staged;
+    for (size_t rank = 0; rank < learners.size(); ++rank) {
+      std::vector<StagedBatch*> own;
+      for (size_t shard = ranges_[rank].first; shard < ranges_[rank].end(); ++shard)
+        own.push_back(staged.emplace_back(learners[rank]->stager()->stage(shards[shard])).get());
+      learners[rank]->begin(own, progress);
+    }
+    while (round()) ++rounds;
+    std::vector<UpdateReport> result;
+    for (const auto& learner : learners) result.push_back(learner->finish());
+    return result;
+  }
+
+  std::vector<std::unique_ptr<Learner>> learners;
+  size_t rounds = 0;
+
+ private:
+  // Up to where all wait for each other, and on; false when all are done.
+  bool round() {
+    RankRound round(shards_);
+    size_t done = 0;
+    for (const auto& learner : learners) {
+      Advance state = Advance::more;
+      while (state == Advance::more) state = learner->advance();
+      if (state == Advance::waits) round.add(learner->say());
+      done += state == Advance::done;
+    }
+    if (done == learners.size()) return false;
+    const RoundResult all = round.result();
+    for (const auto& learner : learners) learner->deliver(all);
+    return true;
+  }
+
+  size_t shards_ = 0;
+  std::vector<ShardRange> ranges_;
+};
+
+// How four shards can be divided among ranks.
+inline const std::vector<std::vector<size_t>> kDivisions = {{2, 2}, {1, 1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {3, 1}};
+
+inline void check_equal(const Learner& learner, const Learner& wanted) {
+  const LearnerState ours = learner.save(), theirs = wanted.save();
+  CHECK((ours.model == theirs.model));
+  CHECK((ours.optimizer == theirs.optimizer));
+  CHECK((ours.scalars == theirs.scalars));
+}
+
+inline void check_equal(const UpdateReport& report, const UpdateReport& wanted) {
+  CHECK(report.steps == wanted.steps);
+  CHECK(report.skipped == wanted.skipped);
+  CHECK(report.epochs == wanted.epochs);
+  REQUIRE(report.metrics.size() == wanted.metrics.size());
+  for (const auto& [name, value] : wanted.metrics) {
+    CAPTURE(name);
+    CHECK((report.metrics.at(name) == value || (std::isnan(value) && std::isnan(report.metrics.at(name)))));
+  }
+}
+
+// Trains with each division of the four shards of each update, and compares all that each rank has with one learner
+// that computes all of them. Returns that one's reports.
+inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr<Learner>()>& make,
+                                             const std::vector<std::vector<SuperBatch>>& updates) {
+  const auto one = make();
+  std::vector<UpdateReport> wanted;
+  for (const std::vector<SuperBatch>& shards : updates) wanted.push_back(update_with(*one, shards, 0.25));
+  for (const std::vector<size_t>& counts : kDivisions) {
+    CAPTURE(counts.size());
+    Ranks ranks(make, counts);
+    for (size_t update = 0; update < updates.size(); ++update)
+      for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
+    for (const auto& learner : ranks.learners) check_equal(*learner, *one);
+  }
+  return wanted;
+}
+
+}  // namespace troupe::test
