@@ -116,7 +116,8 @@ using StatsActor =
 using ReplayActor =
     ReplayService::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
                           caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,
-                          caf::reacts_to<due_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+                          caf::reacts_to<due_atom>, caf::reacts_to<idle_atom>, caf::reacts_to<SaveMessage>,
+                          caf::reacts_to<Stop>>;
 using InferenceActor =
     InferenceService::extend<caf::reacts_to<WeightsMessage>, caf::reacts_to<due_atom, uint64_t>,
                              caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;

@@ -7,6 +7,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/deterministic_run.h"
 #include "actors/experience/kinds.h"
 #include "actors/replay_counts.h"
 #include "runtime/base/log.h"
@@ -30,20 +31,37 @@ void grant(ReplaySelf self) {
   }
 }
 
+// Sends a super-batch to the prefetcher if it waits for one that is there. False if not.
+bool hand_out(ReplaySelf self) {
+  auto& st = self->state;
+  if (!st.prefetcher) return false;
+  const auto begin = self->clock().now();
+  std::optional<std::vector<SuperBatch>> shards = st.store->sample(begin.time_since_epoch());
+  if (!shards) return false;
+  BatchMessage message;
+  for (SuperBatch& shard : *shards) message.shards.push_back(std::make_shared<const SuperBatch>(std::move(shard)));
+  message.draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
+  auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
+  st.prefetcher = nullptr;
+  self->send(to, std::move(message));
+  return true;
+}
+
+// Call it after each change that may make a super-batch complete or allow credits.
 void serve(ReplaySelf self) {
   auto& st = self->state;
-  if (st.prefetcher) {
-    const auto begin = self->clock().now();
-    if (std::optional<std::vector<SuperBatch>> shards = st.store->sample(begin.time_since_epoch())) {
-      BatchMessage message;
-      for (SuperBatch& shard : *shards) message.shards.push_back(std::make_shared<const SuperBatch>(std::move(shard)));
-      message.draw_seconds = std::chrono::duration<double>(self->clock().now() - begin).count();
-      auto to = caf::actor_cast<PrefetcherActor>(st.prefetcher);
-      st.prefetcher = nullptr;
-      self->send(to, std::move(message));
-    }
+  if (!st.acts_at_rest) {
+    hand_out(self);
+    return grant(self);
   }
-  grant(self);
+  if (!std::exchange(st.rest_awaited, true)) self->delayed_send(self, kIdleStep, idle_atom_v);
+}
+
+// No actor has a message left. With the super-batch an update begins, and only when it has ended and no message is left
+// again may workers sample.
+void on_rest(ReplaySelf self) {
+  self->state.rest_awaited = false;
+  if (!self->state.store->closed() && !hand_out(self)) grant(self);
 }
 
 // How a worker ended.
@@ -300,6 +318,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
     st.store->stop_at(static_cast<uint64_t>(config.stop.env_steps),
                       greedy ? 2 : static_cast<uint64_t>(context->spec.action.chunk));
   st.context = context;
+  st.acts_at_rest = context->deterministic && config.trainer.shards > 1;
   st.stats = stats;
   st.parts = PartAssembler(std::max(kind_of(*context).most_bytes_of_rollout(*context), most_bytes_of_report(config)));
   st.sampling = SamplingWatch(config.workers.failure_timeout, context->deterministic, *kind_of(config).words);
@@ -343,6 +362,7 @@ ReplayActor::behavior_type replay_buffer(ReplaySelf self, RunContextPtr context,
       [self](const UpdateMessage& update) { on_update(self, update); },
       [self](const CheckpointMessage& message) { on_checkpoint(self, message); },
       [self](due_atom) { on_due(self); },
+      [self](idle_atom) { on_rest(self); },
       [self, context, watch_sampling](beat_atom) {
         watch_sampling();
         revoke_unused(self);

@@ -33,6 +33,10 @@ struct ReplayState {
   std::set<InferenceIndex> gone;     // lost receivers, whose later messages are ignored
   std::set<uint64_t> gone_workers;   // lost workers, likewise
   caf::strong_actor_ptr prefetcher;  // waits for a batch
+  // In a deterministic run of several shards: draws and grants only when no actor has a message left. So no worker
+  // samples during an update, whose number of messages depends on the ranks that compute it.
+  bool acts_at_rest = false;
+  bool rest_awaited = false;
   PartAssembler parts;
   std::vector<LagCounts> lags;  // of the updates since the last report
   SamplingWatch sampling{{}};

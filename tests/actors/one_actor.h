@@ -41,6 +41,7 @@ struct Heard {
   std::vector<uint64_t> warmup_points;  // their steps
   uint64_t weights = 0;                 // snapshots of weights
   uint64_t batches_asked = 0;
+  uint64_t batches = 0;
   uint32_t credits = 0;
   std::vector<caf::error> exits;  // reasons of exit messages; they do not end the peer
 };
@@ -68,6 +69,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
       [heard](const ProcessReport& report) { heard->processes.push_back(report); },
       [](const Applied&) {},
       [heard](next_atom) { ++heard->batches_asked; },
+      [heard](const BatchMessage&) { ++heard->batches; },
       [heard](const WeightsMessage&) { ++heard->weights; },
       [heard](const WarmupMessage& message) {
         heard->warmup.push_back(message.state);

@@ -22,7 +22,7 @@ RunConfig small_config() {
 }
 
 struct Fixture : OneActor {
-  explicit Fixture(bool deterministic = false) : OneActor(small_config()) {
+  explicit Fixture(bool deterministic = false, const RunConfig& config = small_config()) : OneActor(config) {
     context->deterministic = deterministic;
     replay = keep(system->spawn(replay_buffer, RunContextPtr(context), ReplayStart{}, peers.as<StatsActor>(),
                                 peers.as<caf::typed_actor<caf::reacts_to<SamplingFailed>>>()));
@@ -216,4 +216,77 @@ TEST_CASE("replay_buffer: in a deterministic run workers that fail at moments fa
   f.run();
   REQUIRE(f.peers.heard->sampling_failed.size() == 1);
   CHECK(f.peers.heard->sampling_failed[0].error.find("broken") != std::string::npos);
+}
+
+namespace {
+
+RunConfig two_shards() {
+  RunConfig config = small_config();
+  config.trainer.shards = 2;
+  config.trainer.super_batch = 32;
+  return config;
+}
+
+// With a worker for each of two shards.
+struct ShardsFixture : Fixture {
+  explicit ShardsFixture(bool deterministic = true) : Fixture(deterministic, two_shards()) {
+    peers.tell(replay, Applied{0, {}});
+    for (const uint64_t worker : {0, 1}) workers.push_back(joined(worker));
+  }
+  uint32_t credits(size_t worker) const { return workers[worker].heard->credits; }
+  void push(uint64_t worker) {
+    workers[worker].tell(replay, RolloutMessage{make_rollout({.worker = worker, .sequence = sequence++})});
+    run();
+  }
+
+  std::vector<Peer> workers;
+  uint64_t sequence = 0;
+};
+
+}  // namespace
+
+TEST_CASE("replay_buffer: with several shards, a deterministic run grants credits when no message is left") {
+  ShardsFixture f;
+  CHECK(f.credits(0) == 0);
+  f.pass(1ms);
+  CHECK(f.credits(0) == 2);
+  CHECK(f.credits(1) == 2);
+}
+
+TEST_CASE("replay_buffer: then it draws when no message is left, and grants nothing until the update has ended") {
+  ShardsFixture f;
+  f.pass(1ms);
+  for (const uint64_t worker : {0, 0, 1, 1}) f.push(worker);
+  f.peers.tell(f.replay, next_atom_v);
+  f.run();
+  CHECK(f.peers.heard->batches == 0);
+  f.pass(1ms);
+  CHECK(f.peers.heard->batches == 1);
+  CHECK(f.credits(0) == 2);
+  f.peers.tell(f.replay, UpdateMessage{.version = {0, 1}, .index = 0});
+  f.peers.tell(f.replay, Applied{0, {0, 1}});
+  f.run();
+  CHECK(f.credits(0) == 2);
+  f.pass(1ms);
+  CHECK(f.credits(0) == 4);
+}
+
+TEST_CASE("replay_buffer: it awaits the moment without messages once, however many changes there are") {
+  ShardsFixture f;
+  f.push(0);  // before it has any credit
+  CHECK(f.state().rest_awaited);
+  f.pass(1ms);
+  CHECK_FALSE(f.state().rest_awaited);
+  const uint32_t credits = f.credits(1);
+  f.pass(1s);
+  CHECK(f.credits(1) == credits);
+}
+
+TEST_CASE("replay_buffer: runs with one shard, and those that are not deterministic, grant at once") {
+  Fixture one(/*deterministic=*/true);
+  one.peers.tell(one.replay, Applied{0, {}});
+  CHECK(one.joined(1).heard->credits == 2);
+  const ShardsFixture other(/*deterministic=*/false);
+  CHECK(other.credits(0) == 2);
+  CHECK(other.credits(1) == 2);
 }

@@ -195,6 +195,53 @@ TEST_CASE("deterministic: so does one that draws prompts by their failures") {
   CHECK(lines_of(folder / "whole").back().at("prompts").at("asked") > 20);
 }
 
+TEST_CASE("deterministic: the number of ranks changes no byte, also if it is another one after a kill") {
+  const Case cases[] = {
+      {"synchronous", {"replay.max_policy_lag=0"}},
+      {"lag 1, normalised", {"model.normalize_observations=true", "model.normalize_returns=true"}},
+      {"lag 2, two inference actors", {"replay.max_policy_lag=2", "inference.count=2", "workers.count=5"}},
+      {"reuse of single samples",
+       {"replay.mode=reuse", "replay.draw=sample", "replay.max_policy_lag=4", "replay.max_reuse=3"}},
+      {"environments that fail",
+       {"env.id=Synthetic", "replay.max_policy_lag=2",
+        R"(env.params={"image_height": 4, "image_width": 4, "exception_probability": 0.01, "nan_probability": 0.01})",
+        R"(evaluation.env_params={"exception_probability": 0, "nan_probability": 0})"}},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
+    TempFolder folder;
+    const auto line = [&](const std::string& name, int ranks) {
+      return line_of(folder / name, Words{"trainer.shards=4", "workers.count=4", "trainer.minibatches=2",
+                                          "trainer.ranks=" + std::to_string(ranks)} +
+                                        each.settings);
+    };
+    run_all({line("one", 1), line("two", 2), line("four", 4)});
+    REQUIRE(cut_off(line("parts", 4), folder / "parts", SIGKILL));
+    REQUIRE(run(line("parts", 2)) == 0);
+    for (const std::string name : {"two", "four", "parts"}) {
+      CAPTURE(name);
+      check_same(folder / name, folder / "one");
+    }
+  }
+}
+
+TEST_CASE("deterministic: nor does it in runs that train a language model") {
+  for (const std::string mode : {"replay.max_policy_lag=0", "replay.max_policy_lag=2"}) {
+    CAPTURE(mode);
+    TempFolder folder;
+    const auto line = [&](const std::string& name, int ranks) {
+      return token_line_of(folder.path(), name,
+                           {"trainer.shards=3", "workers.count=3", "inference.count=2", mode,
+                            "trainer.ranks=" + std::to_string(ranks)});
+    };
+    run_all({line("one", 1), line("two", 2), line("three", 3)});
+    for (const std::string name : {"two", "three"}) {
+      CAPTURE(name);
+      check_same(folder / name, folder / "one", 40, 6);
+    }
+  }
+}
+
 TEST_CASE("deterministic: the same seed gives the same result, another seed gives another") {
   for (const std::string name : {"synchronous", "lstm, burn-in, normalised"}) {
     CAPTURE(name);
