@@ -89,6 +89,7 @@ void pass_on(RunSink& sink, const SnapshotMessage& message) {
     if (message.use == SnapshotUse::warmup) sink.record_warmup(*message.snapshot);
     if (message.use == SnapshotUse::report) sink.show(*message.snapshot);
     if (message.use == SnapshotUse::port) sink.publish(*message.snapshot);
+    if (message.use == SnapshotUse::alarms) sink.keep_alarms(*message.snapshot);
   });
 }
 
@@ -100,7 +101,10 @@ RecorderActor::behavior_type writer(RecorderSelf self, RunContextPtr context, st
       [=](const CheckpointMessage& message) { save(self, *context, *sink, supervisor, message); },
       [self](ActorState& state) { self->state.states[state.name] = std::move(state.bytes); },
       [=](const Evaluation& evaluation) { attempt([&] { sink->evaluated(evaluation); }); },
-      [=](const SnapshotMessage& message) { pass_on(*sink, message); },
+      [=](const SnapshotMessage& message) {
+        pass_on(*sink, message);
+        if (message.use == SnapshotUse::report) pass_on(*sink, {message.snapshot, SnapshotUse::alarms});
+      },
       [self](const Stop&) {
         if (const uint64_t count = self->state.unlogged; count > 0)
           log_error("recorder", "checkpoints: " + std::to_string(count) + " more could not be written");
@@ -126,6 +130,8 @@ RecorderActor::behavior_type recorder(RecorderSelf self, RunContextPtr context, 
       [self, disk, sink](const SnapshotMessage& message) {
         const bool on_disk = message.use == SnapshotUse::point || message.use == SnapshotUse::warmup;
         on_disk ? self->send(disk, message) : pass_on(*sink, message);
+        if (message.use == SnapshotUse::report)
+          self->send(disk, SnapshotMessage{message.snapshot, SnapshotUse::alarms});
       },
       [self, disk](const Stop& stop) { self->send(disk, stop); },
   };

@@ -35,6 +35,8 @@ class RunSink {
   virtual void show(const StatsSnapshot& snapshot) = 0;
   // The same, for the statistics port alone.
   virtual void publish(const StatsSnapshot&) {}
+  // Keeps the alarms of a snapshot that was shown.
+  virtual void keep_alarms(const StatsSnapshot&) {}
 };
 
 struct RecorderState {

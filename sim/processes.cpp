@@ -12,6 +12,7 @@
 #include "actors/resume.h"
 #include "actors/worker_host.h"
 #include "runtime/run_folder/run_folder.h"
+#include "runtime/run_folder/start_files.h"
 #include "sim/faults.h"
 #include "sim/schedule.h"
 

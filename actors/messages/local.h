@@ -200,9 +200,9 @@ struct SaveMessage {
   caf::typed_actor<caf::reacts_to<ActorState>> recorder;
 };
 
-// For the run's sink: a point of the curves, one of the warm-up, a report for the console and the statistics port, or
-// one for the port alone, because an evaluation has ended.
-enum class SnapshotUse : uint8_t { point, warmup, report, port };
+// For the run's sink: a point of the curves, one of the warm-up, a report for the console and the statistics port, one
+// for the port alone, because an evaluation has ended, or a report that was shown, whose alarms are kept.
+enum class SnapshotUse : uint8_t { point, warmup, report, port, alarms };
 struct SnapshotMessage {
   std::shared_ptr<const StatsSnapshot> snapshot;
   SnapshotUse use = SnapshotUse::point;

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -14,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/strict_json.h"
 #include "runtime/base/suggest.h"
+#include "runtime/run_folder/start_files.h"
 
 namespace troupe {
 
@@ -26,13 +24,9 @@ constexpr const char* kConfigFile = "/config.json";
 constexpr const char* kSummaryFile = "/summary.json";
 constexpr const char* kLockFile = "/run.lock";
 constexpr const char* kEndpointsFile = "/endpoints.json";
-constexpr const char* kEpochFile = "/epoch";
-constexpr const char* kStatsPortFile = "/stats_port";
-constexpr const char* kIdentityFile = "/run_id";
 constexpr const char* kInitialWeightsFile = "/init.safetensors";
 constexpr const char* kInitialSourceFile = "/init.json";
 constexpr uint64_t kMaxConfigBytes = 1 << 20;
-constexpr uint64_t kMaxEpochBytes = 64;
 
 // The files that a run folder without config.json may contain: a process that was killed at the start leaves them.
 constexpr std::string_view kOwnNames[] = {"run.lock",  "log.txt",       "config.json.tmp",     "init.safetensors",
@@ -53,48 +47,6 @@ std::string how_to_resume(const std::vector<SettingChange>& conflicts) {
 }
 
 }  // namespace
-
-uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least) {
-  const std::string path = folder + kEpochFile;
-  try {
-    uint32_t epoch = at_least;
-    if (disk.exists(path)) {
-      const std::string text = disk.read(path, kMaxEpochBytes);
-      uint32_t last = 0;
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data(), end, last);
-      constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max() - 1;
-      if (error != std::errc() || std::string_view(stop, static_cast<size_t>(end - stop)) != "\n" || last > kMost)
-        throw ConfigError(path + ": does not contain an integer from 0 to " + std::to_string(kMost) +
-                          "; remove it once no process of an earlier start of this run is left");
-      epoch = std::max(epoch, last + 1);
-    }
-    disk.write_atomic(path, std::to_string(epoch) + '\n');
-    return epoch;
-  } catch (const IoError& error) {
-    throw ConfigError(std::string(error.what()) +
-                      "; the start's number cannot be recorded, and workers of an earlier start could rejoin");
-  }
-}
-
-std::string run_identity(Disk& disk, const std::string& folder) {
-  const std::string path = folder + kIdentityFile;
-  constexpr size_t kDigits = 16;
-  try {
-    if (disk.exists(path)) {
-      const std::string text = disk.read(path, kMaxEpochBytes);
-      const std::string id = text.substr(0, text.find('\n'));
-      if (id.size() == kDigits && id.find_first_not_of("0123456789abcdef") == std::string::npos) return id;
-    }
-    std::random_device random;
-    std::string id;
-    while (id.size() < kDigits) id += "0123456789abcdef"[random() % 16];
-    disk.write_atomic(path, id + '\n');
-    return id;
-  } catch (const IoError& error) {
-    throw ConfigError(std::string(error.what()) + "; workers find their run by what this file holds");
-  }
-}
 
 std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder) {
   const std::string path = folder + kInitialWeightsFile;
@@ -134,6 +86,7 @@ RunFolder::RunFolder(Disk& disk, std::string path, const std::string& config, co
       config_(config.ends_with('\n') ? config : config + '\n'),
       metrics_(disk, path_),
       answers_(disk, path_),
+      alarms_(disk, path_),
       checkpoints_(disk, path_ + "/checkpoints", {fixed_settings(config, settings), settings}),
       best_(disk, path_) {
   try {
@@ -255,8 +208,8 @@ void RunFolder::refuse_foreign_folder() const {
 // Throws IoError when one of the files that are written later is a directory or a pipe, or cannot be read. A broken
 // link is replaced, or followed.
 void RunFolder::refuse_other_kinds() const {
-  for (const char* name :
-       {kSummaryFile, kEndpointsFile, kEpochFile, kStatsPortFile, "/metrics.jsonl", "/answers.jsonl", "/log.txt"}) {
+  for (const char* name : {kSummaryFile, kEndpointsFile, kEpochFile, kStatsPortFile, "/metrics.jsonl", "/answers.jsonl",
+                           "/alarms.json", "/log.txt"}) {
     const std::string path = path_ + name;
     try {
       if (disk_->exists(path)) disk_->open_read(path);
@@ -338,6 +291,11 @@ void RunFolder::begin_metrics(double wall_time, const std::optional<ResumePoint>
   }
 }
 
+// A deterministic run, whose lines are counted, makes the updates after the resume point again as they were.
+void RunFolder::begin_alarms(const std::optional<ResumePoint>& resume) {
+  alarms_.begin(resume ? std::optional(AlarmFile::Resume{resume->updates, resume->lines.has_value()}) : std::nullopt);
+}
+
 void RunFolder::write_metrics(const std::string& json_line) {
   lock_->check();
   metrics_.write_line(json_line);
@@ -353,28 +311,22 @@ void RunFolder::write_answers(uint64_t updates, const std::string& lines) {
   answers_.write(updates, lines);
 }
 
+void RunFolder::note_alarms(uint64_t updates, const std::vector<RaisedAlarm>& raised,
+                            const std::map<std::string, Alarm>& standing) {
+  lock_->check();
+  alarms_.note(updates, raised, standing);
+}
+
 std::vector<std::string> RunFolder::refusals() const {
   std::vector<std::string> result;
-  for (const LostWrites* lost : {&metrics_.lost_lines(), &metrics_.lost_events(), &answers_.lost()})
+  for (const LostWrites* lost : {&metrics_.lost_lines(), &metrics_.lost_events(), &answers_.lost(), &alarms_.lost()})
     if (!lost->error.empty()) result.push_back(lost->error);
   return result;
 }
 
-std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder) {
-  try {
-    const std::string text = disk.read(folder + kStatsPortFile, kMaxEpochBytes);
-    uint16_t port = 0;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-    if (error == std::errc() && std::string_view(stop, text.data() + text.size()) == "\n" && port > 0) return port;
-  } catch (const IoError&) {
-    // The first start, or a file that cannot be read: any port is as good.
-  }
-  return {};
-}
-
 void RunFolder::write_stats_port(uint16_t port) {
   try {
-    disk_->write_atomic(path_ + kStatsPortFile, std::to_string(port) + '\n');
+    troupe::write_stats_port(*disk_, path_, port);
   } catch (const IoError& error) {
     throw ConfigError(error.what());
   }

@@ -2,6 +2,7 @@
 // The folder of one run, owned by one process at a time:
 //   config.json (effective)  metrics.jsonl  events.out.tfevents.*  log.txt  endpoints.json  summary.json  epoch  run_id
 //   answers.jsonl (token runs)  stats_port  checkpoints/  best.json (runtime/run_folder/best_checkpoints.h)  run.lock
+//   alarms.json (runtime/run_folder/alarm_file.h)
 //   init.safetensors, init.json (of a run that began with given weights: the weights, and where they are from)
 // Opened before any actor starts; then used by one thread at a time. docs/run_folder.md describes the files for users.
 // After the start, whatever writes there throws LockLost, and has written nothing, once the folder is no longer this
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/alarm_file.h"
 #include "runtime/run_folder/answer_file.h"
 #include "runtime/run_folder/best_checkpoints.h"
 #include "runtime/run_folder/checkpoint.h"
@@ -23,19 +25,6 @@
 #include "runtime/run_folder/safetensors.h"
 
 namespace troupe {
-
-// The epoch of a start of the run in `folder`: `at_least`, or one more than any start had before, whichever is larger,
-// also when those left no checkpoint. Kept in the file `epoch` before it returns. Throws ConfigError when the disk
-// refuses (then no start may use the epoch) or the file holds something else.
-uint32_t take_epoch(Disk& disk, const std::string& folder, uint32_t at_least);
-
-// The port on which the last start of the run in `folder` served its statistics, so that an open page finds the next
-// start. Nothing without one.
-std::optional<uint16_t> read_stats_port(const Disk& disk, const std::string& folder);
-
-// The identity of the run in `folder`, by which its workers find it again and no other: a random number as text, kept
-// in the file `run_id` and the same at every start. Throws ConfigError when the disk refuses.
-std::string run_identity(Disk& disk, const std::string& folder);
 
 // The init.safetensors of a run folder; see RunFolder::initial_weights().
 std::optional<Safetensors> read_initial_weights(const Disk& disk, const std::string& folder);
@@ -102,6 +91,8 @@ class RunFolder {
   // what lies past the resume point, in answers.jsonl too. Without a resume point, those of the two that have lines are
   // renamed. `wall_time` is in seconds since 1970. Throws ConfigError when one cannot be read, cut or renamed.
   void begin_metrics(double wall_time, const std::optional<ResumePoint>& resume);
+  // Once, before note_alarms(): see AlarmFile::begin().
+  void begin_alarms(const std::optional<ResumePoint>& resume);
 
   // The new name of the metrics.jsonl of a run that begins anew; nothing unless begin_metrics() renamed one.
   const std::optional<std::string>& former_metrics() const { return metrics_.former(); }
@@ -123,13 +114,16 @@ class RunFolder {
   void write_scalars(double wall_time, int64_t step, const std::map<std::string, double>& scalars);
   // See AnswerFile::write(). Throws LockLost alone.
   void write_answers(uint64_t updates, const std::string& lines);
+  // See AlarmFile::note(). Throws LockLost alone.
+  void note_alarms(uint64_t updates, const std::vector<RaisedAlarm>& raised,
+                   const std::map<std::string, Alarm>& standing);
   // Lines of metrics.jsonl now.
   uint64_t metrics_lines() const { return metrics_.lines(); }
-  // Writes of those three that were lost.
+  // Writes of the first three that were lost.
   uint64_t lost_writes() const {
     return metrics_.lost_lines().total + metrics_.lost_events().total + answers_.lost().total;
   }
-  // Why the disk refused the last write, for each of those three whose last write was refused.
+  // Why the disk refused the last write, for each of those four whose last write was refused.
   std::vector<std::string> refusals() const;
 
   // Replaces endpoints.json, which is removed at the end. Part of the start: throws ConfigError.
@@ -163,6 +157,7 @@ class RunFolder {
   bool endpoints_written_ = false;
   RunMetrics metrics_;
   AnswerFile answers_;
+  AlarmFile alarms_;
   CheckpointStore checkpoints_;
   BestCheckpoints best_;
   uint64_t kept_ = 0;               // of save_checkpoint()

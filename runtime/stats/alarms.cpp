@@ -115,7 +115,7 @@ constexpr std::array kRules = {
         "an environment or a callback may leak memory", "a verifier or a callback may leak memory"},
     AlarmRule{"disk_fails", kError, 1,
               "the last write of a file of the run was refused: metrics.jsonl, a TensorBoard file, answers.jsonl, "
-              "log.txt or a checkpoint",
+              "alarms.json, log.txt or a checkpoint",
               "free some space, or remove what the error names: until then, points of the curves are lost, and a start "
               "after a kill resumes from the last checkpoint that could be written"},
 };

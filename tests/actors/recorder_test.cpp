@@ -62,6 +62,7 @@ class SlowDisk final : public RunSink {
     note("publish " + std::to_string(snapshot.env_steps));
     if (snapshot.env_steps == 3) shown.set_value();
   }
+  void keep_alarms(const StatsSnapshot& snapshot) override { note("alarms " + std::to_string(snapshot.env_steps)); }
   void release() { released_.set_value(); }
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
@@ -156,7 +157,7 @@ TEST_CASE("recorder: console and statistics go on while a checkpoint is written,
     }
     CHECK(written == 2);
     CHECK(sink->calls() ==
-          std::vector<std::string>{"save 1", "show 2", "publish 3", "record 1", "warm-up 5", "save 2"});
+          std::vector<std::string>{"save 1", "show 2", "publish 3", "record 1", "warm-up 5", "save 2", "alarms 2"});
   }
   CHECK(owned.await_actors(60s));
   close_log();

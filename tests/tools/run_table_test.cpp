@@ -101,7 +101,7 @@ TEST_CASE("run_table: bottleneck and alarms are columns if a run has them, and t
   CHECK(run_table(runs, "", SIZE_MAX).find("alarms") == std::string::npos);
   CHECK(run_table(runs, "", SIZE_MAX).find("mean steps/s") != std::string::npos);
   runs[0].bottleneck = "trainer 71 %";
-  runs[2].alarms = {{"stalled", AlarmLevel::error}, {"lag", AlarmLevel::warning}, {"disk", AlarmLevel::warning}};
+  runs[2].alarms.raised = {{"stalled", AlarmLevel::error}, {"lag", AlarmLevel::warning}, {"disk", AlarmLevel::warning}};
   const std::vector<std::string> lines = lines_of(run_table(runs, "", SIZE_MAX));
   CHECK(lines[1].find("trainer 71 %") != std::string::npos);
   CHECK(lines[3].find("1 error, 2 warnings") != std::string::npos);
@@ -112,7 +112,7 @@ TEST_CASE("run_table: on a narrow terminal runs keep different names, without th
   for (const char* rate : {"0.001", "0.0001"})
     for (const char* seed : {"1", "2", "3"}) {
       runs.push_back(listed(std::string("runs/exp/policy_lr=") + rate + "_seed=" + seed));
-      runs.back().alarms = {{"lag", AlarmLevel::warning}};
+      runs.back().alarms.raised = {{"lag", AlarmLevel::warning}};
       runs.back().differs = {{"seed", seed}, {"trainer.policy_lr", rate}};
       runs.back().bottleneck = "processors 100 %, 58 % by other programs";
     }
@@ -138,8 +138,8 @@ TEST_CASE("run_table: settings that differ come before figures, unless the names
 TEST_CASE("set_keys: alarms of the whole run, errors before any number of warnings, and the share of the verdict") {
   const MemoryDisk disk;
   std::vector<ListedRun> runs = three();
-  runs[0].alarms = {{"lag", AlarmLevel::warning}, {"disk", AlarmLevel::warning}};
-  runs[1].alarms = {{"stalled", AlarmLevel::error}};
+  runs[0].alarms.raised = {{"lag", AlarmLevel::warning}, {"disk", AlarmLevel::warning}};
+  runs[1].alarms.raised = {{"stalled", AlarmLevel::error}};
   CHECK(set_keys(disk, "alarms", runs) == "");
   sort_by_key(runs, false);
   CHECK(folders_of(runs) == std::vector<std::string>{"b", "a", "c"});
@@ -156,28 +156,22 @@ TEST_CASE("run_table: a figure that no run has is no column") {
   CHECK(run_table(runs, "learner.kl", SIZE_MAX).find("learner.kl") == std::string::npos);
 }
 
-TEST_CASE("raised_alarms: all that records have, each with its worst level, also those that are over") {
+TEST_CASE("alarms_of_run: those of alarms.json; of a run without one those of its records") {
   MemoryDisk disk;
-  CHECK(raised_alarms(disk, "run").empty());
-  disk.write_atomic("run/metrics.jsonl",
-                    "{\"env_steps\":1,\"alarms\":{\"kl\":1},\"last_error\":\"\\\"alarms\\\":{\\\"no\\\":2}\"}\n"
-                    "{\"env_steps\":2,\"alarms\":{\"kl\":2,\"lag\":1}}\n{\"env_steps\":3,\"alarms\":{\"kl\":1}}\n"
-                    "{\"env_steps\": 4, \"alarms\": {\"spaced\": "
-                    "1}}\n{\"env_steps\":4,\"alarms\":{}}\n{\"env_steps\":5,\"alarms\":{\"torn\":");
-  const AlarmLevels alarms = raised_alarms(disk, "run");
-  CHECK(alarms ==
-        AlarmLevels{{"kl", AlarmLevel::error}, {"lag", AlarmLevel::warning}, {"spaced", AlarmLevel::warning}});
-  CHECK(text_of(count_of(alarms)) == "1 error, 2 warnings");
+  disk.write_atomic("run/metrics.jsonl", "{\"env_steps\":1,\"alarms\":{\"kl\":2}}\n");
+  RunOverview run = run_with(disk, RunState::crashed);
+  run.last = {{"alarms.kl", 2}};
+  const AlarmLevels recorded = {{"kl", AlarmLevel::error}};
+  CHECK(alarms_of_run(disk, run) == RunAlarms{recorded, recorded});
+  disk.write_atomic("run/alarms.json", R"({"alarms": [{"alarm": "lag", "level": "error", "standing": false},
+      {"alarm": "ess", "level": "warning", "standing": true}, {"alarm": "lag", "level": "warning", "standing": true}]})");
+  CHECK(alarms_of_run(disk, run) == RunAlarms{{{"ess", AlarmLevel::warning}, {"lag", AlarmLevel::error}},
+                                              {{"ess", AlarmLevel::warning}, {"lag", AlarmLevel::warning}}});
 }
 
-TEST_CASE("raised_alarms: objects at the ends of the blocks that are read are found") {
-  MemoryDisk disk;
-  std::string text;
-  for (int i = 0; i < 40'000; ++i)
-    text += "{\"alarms\":{\"a" + std::to_string(i) + "\":1},\"x\":\"" + std::string(13, 'x') + "\"}\n";
-  disk.write_atomic("run/metrics.jsonl", text);
-  CHECK(text.size() > 1 << 20);
-  CHECK(raised_alarms(disk, "run").size() == 40'000);
+TEST_CASE("count_of: how many alarms of each level") {
+  const AlarmLevels alarms = {{"kl", AlarmLevel::error}, {"lag", AlarmLevel::warning}, {"ess", AlarmLevel::warning}};
+  CHECK(text_of(count_of(alarms)) == "1 error, 2 warnings");
 }
 
 TEST_CASE("mean_speed: from the first record with experience to the newest, whatever the start-up took") {

@@ -34,9 +34,9 @@ std::string first_line(const ReadFile& file) {
 // Whether a run writes such a name in its folder, also with an ending like .tmp or .1.
 bool is_run_file(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "about.json",     "answers.jsonl", "best.json",  "checkpoints", "code.diff",        "config.json",
-      "endpoints.json", "epoch",         "events.out", "init.json",   "init.safetensors", "log.txt",
-      "made_of.json",   "metrics.jsonl", "run.lock",   "run_id",      "stats_port",       "summary.json"};
+      "about.json",     "alarms.json", "answers.jsonl", "best.json",  "checkpoints",      "code.diff", "config.json",
+      "endpoints.json", "epoch",       "events.out",    "init.json",  "init.safetensors", "log.txt",   "made_of.json",
+      "metrics.jsonl",  "run.lock",    "run_id",        "stats_port", "summary.json"};
   return std::ranges::any_of(kNames, [&](std::string_view own) {
     return name.starts_with(own) && (name.size() == own.size() || name[own.size()] == '.');
   });

@@ -3,12 +3,12 @@
 
 #include <compare>
 #include <cstddef>
-#include <map>
+#include <optional>
 #include <string>
 
 #include "runtime/base/file.h"
+#include "runtime/run_folder/alarm_records.h"
 #include "runtime/run_folder/run_overview.h"
-#include "runtime/stats/alarms.h"
 
 namespace troupe {
 
@@ -24,12 +24,16 @@ double mean_speed(const Disk& disk, const RunOverview& run);
 // Empty where none names something.
 std::string bottleneck_of_run(const Disk& disk, const RunOverview& run);
 
-// The alarms that records of the run have, all starts included, by name, each with the worst level it had. Those of the
-// last 16 MiB of its records; none if these cannot be read.
-using AlarmLevels = std::map<std::string, AlarmLevel>;
-AlarmLevels raised_alarms(const Disk& disk, const std::string& folder);
-// Those that the newest record has.
-AlarmLevels standing_alarms(const Record& last);
+// The alarms that a run has had, all starts included, each with its worst level, and those of them that are raised now,
+// or were when it ended or was killed.
+struct RunAlarms {
+  AlarmLevels raised, standing;
+  friend bool operator==(const RunAlarms&, const RunAlarms&) = default;
+};
+// As its alarms.json says; nothing without one that can be read.
+std::optional<RunAlarms> written_alarms(const Disk& disk, const std::string& folder);
+// The same, or of a run of an older version those that its records have.
+RunAlarms alarms_of_run(const Disk& disk, const RunOverview& run);
 
 // Errors count more than warnings.
 struct AlarmCounts {

@@ -39,15 +39,15 @@ OrderedJson counts_json(const AlarmCounts& counts) {
   return {{"errors", counts.errors}, {"warnings", counts.warnings}};
 }
 
-OrderedJson alarms_json(const RunOverview& run, const AlarmLevels& alarms) {
-  OrderedJson result = counts_json(count_of(alarms));
-  result["raised"] = json_of(alarms);
-  result["standing"] = json_of(standing_alarms(run.last));
+OrderedJson alarms_json(const RunAlarms& alarms) {
+  OrderedJson result = counts_json(count_of(alarms.raised));
+  result["raised"] = json_of(alarms.raised);
+  result["standing"] = json_of(alarms.standing);
   return result;
 }
 
 OrderedJson run_json(const RunOverview& run, const SettingValues& differs, const std::string& bottleneck,
-                     const AlarmLevels& alarms) {
+                     const RunAlarms& alarms) {
   OrderedJson settings = OrderedJson::object();
   for (const auto& [path, value] : differs)
     settings[path] = value == kNotSet ? OrderedJson() : OrderedJson::parse(value, nullptr, false);
@@ -70,7 +70,7 @@ OrderedJson run_json(const RunOverview& run, const SettingValues& differs, const
           {"changed", run.changed},
           {"mean_env_steps_per_second", run.mean_speed},
           {"bottleneck", bottleneck},
-          {"alarms", alarms_json(run, alarms)}};
+          {"alarms", alarms_json(alarms)}};
 }
 
 }  // namespace troupe

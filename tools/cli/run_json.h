@@ -12,11 +12,11 @@
 namespace troupe {
 
 // `differs`: the settings in which it differs from the other runs of its name; `bottleneck` and `alarms` as
-// bottleneck_of_run() and raised_alarms() have them.
+// bottleneck_of_run() and alarms_of_run() have them.
 nlohmann::ordered_json run_json(const RunOverview& run, const SettingValues& differs, const std::string& bottleneck,
-                                const AlarmLevels& alarms);
+                                const RunAlarms& alarms);
 // The "alarms" of the same.
-nlohmann::ordered_json alarms_json(const RunOverview& run, const AlarmLevels& alarms);
+nlohmann::ordered_json alarms_json(const RunAlarms& alarms);
 nlohmann::ordered_json counts_json(const AlarmCounts& counts);
 
 }  // namespace troupe

@@ -29,7 +29,7 @@ constexpr SortName kSortNames[] = {
      [](const ListedRun& each) { return SortKey(each.run.score ? each.run.score->mean : RunOverview::kNone); }},
     {"speed", true, [](const ListedRun& each) { return SortKey(each.run.mean_speed); }},
     {"env_steps", true, [](const ListedRun& each) { return SortKey(each.run.env_steps); }},
-    {"alarms", true, [](const ListedRun& each) { return SortKey(count_of(each.alarms)); }},
+    {"alarms", true, [](const ListedRun& each) { return SortKey(count_of(each.alarms.raised)); }},
     {"bottleneck", true, [](const ListedRun& each) { return SortKey(each.bottleneck); }},
     {"updates", false, [](const ListedRun& each) { return SortKey(each.run.updates); }},
     {"seconds", false, [](const ListedRun& each) { return SortKey(each.run.seconds); }},

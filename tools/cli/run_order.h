@@ -20,8 +20,8 @@ using SortKey = std::variant<double, std::string, AlarmCounts>;
 struct ListedRun {
   RunOverview run;
   SettingValues differs;
-  std::string bottleneck;   // as bottleneck_of_run() says
-  AlarmLevels alarms = {};  // all that were raised
+  std::string bottleneck;  // as bottleneck_of_run() says
+  RunAlarms alarms = {};
   SortKey key = RunOverview::kNone;
 };
 

@@ -207,6 +207,11 @@ void RunReport::publish(const StatsSnapshot& snapshot) {
   if (socket_ != nullptr) socket_->publish(to_json(with_alarms(snapshot)));
 }
 
+void RunReport::keep_alarms(const StatsSnapshot& snapshot) {
+  folder_.note_alarms(snapshot.updates, snapshot.raised, with_alarms(snapshot).alarms);
+  note_refusals();
+}
+
 // With those that are about the files of the run.
 StatsSnapshot RunReport::with_alarms(StatsSnapshot snapshot) {
   const MutexLock lock(mutex_);

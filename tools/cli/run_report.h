@@ -51,6 +51,7 @@ class RunReport : public RunSink {
   void record_warmup(const StatsSnapshot& snapshot) override;
   void show(const StatsSnapshot& snapshot) override;
   void publish(const StatsSnapshot& snapshot) override;
+  void keep_alarms(const StatsSnapshot& snapshot) override;
 
   // Called with each alarm that is raised from now on. Not during the run.
   void on_alarm(std::function<void(const RaisedAlarm&)> on_alarm) { on_alarm_ = std::move(on_alarm); }

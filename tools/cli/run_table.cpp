@@ -38,7 +38,7 @@ std::string tags_text(const ListedRun& each) {
   return text;
 }
 
-std::string alarms_text(const ListedRun& each) { return text_of(count_of(each.alarms)); }
+std::string alarms_text(const ListedRun& each) { return text_of(count_of(each.alarms.raised)); }
 
 // A column, and its cell of a run.
 struct RunColumn {

@@ -136,7 +136,7 @@ void list_runs(const RunsOptions& options) {
   std::vector<ListedRun> runs;
   for (size_t i = 0; i < found.runs.size(); ++i) {
     std::string bottleneck = bottleneck_of_run(posix_disk(), found.runs[i]);
-    AlarmLevels alarms = raised_alarms(posix_disk(), found.runs[i].folder);
+    RunAlarms alarms = alarms_of_run(posix_disk(), found.runs[i]);
     runs.push_back({std::move(found.runs[i]), std::move(differs[i]), std::move(bottleneck), std::move(alarms)});
   }
   sort_runs(runs, options, found.problems);

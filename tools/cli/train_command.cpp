@@ -29,6 +29,7 @@
 #include "runtime/caf/owned_system.h"
 #include "runtime/caf/system.h"
 #include "runtime/run_folder/log_tail.h"
+#include "runtime/run_folder/start_files.h"
 #include "runtime/run_folder/undone_updates.h"
 #include "tools/cli/alarm_command.h"
 #include "tools/cli/child_processes.h"

@@ -19,6 +19,7 @@
 #include "runtime/base/output.h"
 #include "runtime/base/text_format.h"
 #include "runtime/config/fixed_settings.h"
+#include "runtime/run_folder/start_files.h"
 #include "tools/cli/finished_run.h"
 #include "tools/cli/made_of.h"
 #include "tools/cli/run_report.h"
@@ -254,6 +255,7 @@ void begin_files(RunFolder& folder, const RunConfig& config, const RunContext& c
     beginning.start.version.epoch = take_epoch(posix_disk(), folder.path(), beginning.start.version.epoch);
   const double wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   folder.begin_metrics(wall_time, beginning.resume);
+  folder.begin_alarms(beginning.resume);
   if (beginning.resume && !context.deterministic) resume_evaluations(folder, context, beginning.start);
   // A deterministic run makes the same updates again, so it loses none.
   if (beginning.resume && !context.deterministic) tell_lost(folder, beginning.resume->updates);

@@ -306,7 +306,7 @@ DashData::Json DashData::run(const QueryValues& query) {
           {"name", run.about.name},
           {"tags", run.about.tags},
           {"note", run.about.note},
-          {"alarms", alarms_json(run, served.alarms)},
+          {"alarms", alarms_json(served.alarms)},
           {"state", text_of(run.state)},
           {"reason", run.reason},
           {"deleted", served.deleted},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "runtime/base/errors.h"
@@ -28,8 +29,8 @@ bool is_folder(const std::string& path) {
 // Another one when a file that an overview is made from has changed.
 std::string signature_of(const std::string& folder) {
   std::string text;
-  for (const char* name :
-       {"config.json", "metrics.jsonl", "summary.json", "best.json", "endpoints.json", "run.lock", "about.json"}) {
+  for (const char* name : {"config.json", "metrics.jsonl", "summary.json", "best.json", "endpoints.json", "run.lock",
+                           "about.json", "alarms.json"}) {
     struct stat status{};
     if (::stat((folder + '/' + name).c_str(), &status) == 0)
       text += std::to_string(status.st_ino) + ' ' + std::to_string(status.st_size) + ' ' +
@@ -39,14 +40,14 @@ std::string signature_of(const std::string& folder) {
   return text;
 }
 
-// The alarms of a run that goes on, whose records are not all read again for each new one: those that were known, and
-// those of the newest record.
-AlarmLevels with_newest(AlarmLevels known, const Record& last) {
-  for (const auto& [name, level] : standing_alarms(last)) {
-    AlarmLevel& worst = known.try_emplace(name, level).first->second;
-    worst = std::max(worst, level);
-  }
-  return known;
+// The alarms of a run, of which `before` were known. Of one of an older version that goes on, not all records are read
+// again for each new one.
+RunAlarms alarms_now(const RunOverview& run, const RunAlarms* before) {
+  if (before == nullptr || run.state != RunState::running) return alarms_of_run(posix_disk(), run);
+  if (std::optional<RunAlarms> written = written_alarms(posix_disk(), run.folder)) return *std::move(written);
+  RunAlarms alarms{before->raised, alarms_in(run.last)};
+  for (const auto& [name, level] : alarms.standing) add_worst(name, level, alarms.raised);
+  return alarms;
 }
 
 }  // namespace
@@ -97,9 +98,7 @@ void RunList::look_at(const std::string& folder, const HeldLocks& held) {
     changed_ |= found == known_.end() || !found->second.there || found->second.signature != signature ||
                 found->second.run.state != run.state || found->second.run.reason != run.reason;
     std::string bottleneck = bottleneck_of_run(posix_disk(), run);
-    AlarmLevels alarms = found == known_.end() || run.state != RunState::running
-                             ? raised_alarms(posix_disk(), folder)
-                             : with_newest(std::move(found->second.alarms), run.last);
+    RunAlarms alarms = alarms_now(run, found == known_.end() ? nullptr : &found->second.alarms);
     known_[folder] = {signature, std::move(run), std::move(bottleneck), std::move(alarms), true};
     return;
   } catch (const ConfigError& error) {

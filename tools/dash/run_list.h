@@ -16,8 +16,8 @@ namespace troupe {
 struct ServedRun {
   RunOverview run;
   SettingValues differs;   // from the other runs of its name
-  std::string bottleneck;  // this and `alarms` as bottleneck_of_run() and raised_alarms() have them
-  AlarmLevels alarms;
+  std::string bottleneck;  // this and `alarms` as bottleneck_of_run() and alarms_of_run() have them
+  RunAlarms alarms;
   bool deleted = false;  // its folder is gone; the rest is what it was
 };
 
@@ -45,7 +45,7 @@ class RunList {
     std::string signature;  // of its files
     RunOverview run;
     std::string bottleneck;
-    AlarmLevels alarms;
+    RunAlarms alarms;
     bool there = false;
   };
 

@@ -15,6 +15,7 @@
 #include "runtime/base/strict_json.h"
 #include "runtime/base/tcp_probe.h"
 #include "runtime/base/text_format.h"
+#include "runtime/run_folder/alarm_file.h"
 #include "runtime/run_folder/line_file.h"
 #include "runtime/run_folder/record_order.h"
 #include "runtime/run_folder/run_overview.h"
@@ -66,6 +67,19 @@ std::string longest_verdict(const std::string& folder) {
          (advice.empty() ? "" : "; " + advice);
 }
 
+// Those that alarms.json has: of all starts, and newer than the last record.
+void add_alarms(TopModel& model, const std::string& folder) {
+  const std::optional<std::vector<PastAlarm>> past = read_alarms(posix_disk(), folder);
+  if (!past) return;
+  model.newest->alarms.clear();
+  for (const PastAlarm& each : *past) {
+    const Alarm alarm{each.level, each.since.value_or(0), each.text};
+    if (model.raised.size() < TopModel::kMostAlarms || model.raised.contains(each.name))
+      model.raised[each.name] = alarm;
+    if (each.standing) model.newest->alarms[each.name] = alarm;
+  }
+}
+
 }  // namespace
 
 std::optional<Address> stats_address(const std::string& folder) {
@@ -114,6 +128,7 @@ void read_record(TopModel& model, const std::string& folder) {
     model.show(std::move(snapshots[i]), time);
   }
   if (!model.newest->evaluation) model.newest->evaluation = evaluation;
+  add_alarms(model, folder);
 }
 
 FolderState folder_state(const std::string& folder) {

@@ -10,6 +10,7 @@
 
 #include "runtime/base/errors.h"
 #include "runtime/base/memory_disk.h"
+#include "runtime/run_folder/start_files.h"
 #include "tests/runtime/run_folder/run_folder_fixture.h"
 #include "tests/support/bad_files.h"
 #include "tests/support/config_error.h"

@@ -7,6 +7,7 @@
 #include "runtime/base/memory_disk.h"
 #include "runtime/run_folder/run_folder.h"
 #include "runtime/run_folder/run_metrics.h"
+#include "runtime/run_folder/start_files.h"
 #include "runtime/run_folder/undone_updates.h"
 #include "tests/support/config_error.h"
 #include "tests/support/test.h"

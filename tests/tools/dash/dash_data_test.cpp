@@ -134,6 +134,18 @@ TEST_CASE("dash_data: the list has the speed, the bottleneck, the alarms and the
   CHECK(opened["alarms"] == run["alarms"]);
 }
 
+TEST_CASE("dash_data: the alarms of a run are those of alarms.json, with those that stand") {
+  const Served served;
+  served.add("a", 1, 1);
+  posix_disk().write_atomic(served.runs + "/a/alarms.json",
+                            R"({"alarms": [{"alarm": "kl_high", "level": "warning", "standing": false},
+                                           {"alarm": "ess_low", "level": "error", "standing": true}]})");
+  DashData data({served.runs});
+  const json alarms = body(data.answer("/data/runs"))["runs"][0]["alarms"];
+  CHECK(alarms["raised"] == json({{"ess_low", "error"}, {"kl_high", "warning"}}));
+  CHECK(alarms["standing"] == json({{"ess_low", "error"}}));
+}
+
 TEST_CASE("dash_data: the page of one run has its config, its newest record and the end of its log") {
   const Served served;
   served.add("a", 7, 1);

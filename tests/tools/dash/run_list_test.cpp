@@ -78,6 +78,34 @@ TEST_CASE("run_list: what is changed about a run marks a change") {
   CHECK(folders.changes(list) == first + 1);
 }
 
+TEST_CASE("run_list: an alarm that a live run raises marks a change") {
+  Folders folders;
+  const std::string run = folders.add("a");
+  const std::unique_ptr<FileLock> lock = posix_disk().lock(run + "/run.lock");
+  posix_disk().write_atomic(run + "/alarms.json", R"({"alarms": []})");
+  RunList list({folders.runs});
+  const uint64_t first = folders.changes(list);
+  CHECK(list.runs().at(0).alarms.raised.empty());
+  posix_disk().write_atomic(run + "/alarms.json",
+                            R"({"alarms": [{"alarm": "kl_high", "level": "error", "standing": true}]})");
+  CHECK(folders.changes(list) == first + 1);
+  CHECK(list.runs()[0].alarms.standing == AlarmLevels{{"kl_high", AlarmLevel::error}});
+}
+
+TEST_CASE("run_list: of a live run without alarms.json, alarms that are over in the newest record stay") {
+  Folders folders;
+  const std::string run = folders.add("a");
+  const std::unique_ptr<FileLock> lock = posix_disk().lock(run + "/run.lock");
+  const auto records = posix_disk().open_append(run + "/metrics.jsonl");
+  records->append("{\"env_steps\":9,\"updates\":2,\"alarms\":{\"kl_high\":2}}\n");
+  RunList list({folders.runs});
+  folders.changes(list);
+  records->append("{\"env_steps\":12,\"updates\":3,\"alarms\":{\"ess_low\":1}}\n");
+  folders.changes(list);
+  CHECK(list.runs().at(0).alarms == RunAlarms{{{"ess_low", AlarmLevel::warning}, {"kl_high", AlarmLevel::error}},
+                                              {{"ess_low", AlarmLevel::warning}}});
+}
+
 TEST_CASE("run_list: finds the runs of sweeps one level deeper, the same as `troupe runs`") {
   Folders folders;
   const Words expected = {folders.add("a"), folders.add("sweep/1"), folders.add("sweep/2")};

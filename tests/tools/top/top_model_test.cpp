@@ -276,6 +276,23 @@ TEST_CASE("top: the records of a run give its last verdict, all its alarms, and 
   CHECK(model.longest == "waste 85 % of the time: some is; less");
 }
 
+TEST_CASE("top: alarms.json names those that the records do not have, and those that stand") {
+  const test::TempFolder folder;
+  StatsSnapshot s;
+  s.alarms["ess_low"] = {AlarmLevel::warning, 1, "it is low"};
+  std::ofstream(folder / "metrics.jsonl") << to_json(s) << '\n';
+  std::ofstream(folder / "alarms.json") << R"({"alarms": [{"alarm": "ess_low", "level": "warning", "standing": false},
+      {"alarm": "kl_high", "level": "error", "text": "it is high", "since_update": 4, "standing": true}]})";
+  TopModel model;
+  read_record(model, folder.path());
+  CHECK(model.raised.size() == 2);
+  REQUIRE(model.newest->alarms.size() == 1);
+  const Alarm& standing = model.newest->alarms.at("kl_high");
+  CHECK(standing.level == AlarmLevel::error);
+  CHECK(standing.text == "it is high");
+  CHECK(standing.since_update == 4);
+}
+
 TEST_CASE("top: the folder of a run that cannot be reached says what troupe runs says") {
   const test::TempFolder folder;
   const auto write = [&](const char* name, const char* text) { std::ofstream(folder / name) << text; };
