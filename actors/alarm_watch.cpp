@@ -51,29 +51,19 @@ uint32_t no_signal_hold(int64_t compared_groups, bool success_known) {
       std::clamp((kEnoughGroups + compared_groups - 1) / compared_groups, kFewestUpdates, most));
 }
 
-// What rules advise where there are such checkpoints.
-constexpr std::string_view kFromEarlier = "begin again from an earlier checkpoint",
-                           kFromBest = "resume from the best checkpoint (checkpoint.keep_best)";
-
-std::string with_phrase(std::string text, std::string_view phrase, const std::string& instead) {
-  const size_t at = text.find(phrase);
-  return at == std::string::npos ? text : text.replace(at, phrase.size(), instead);
-}
-
 std::string says(const std::string& name, double value) { return name + " is " + format_figure(value, 4); }
 
 }  // namespace
 
 std::string AlarmWatch::advice(const AlarmRule& rule, uint64_t update) const {
   const uint64_t since = update - std::min<uint64_t>(update, rule.hold - 1);  // the first update of those that count
-  std::string text(advice_of(rule, facts_.token_run));
-  text = with_phrase(std::move(text), kFromEarlier,
-                     facts_.first_checkpoint < since
-                         ? "begin again from a checkpoint of before update " + std::to_string(since)
-                         : "begin a new run, since no checkpoint is from before");
-  if (facts_.keeps_best) return text;
-  return with_phrase(std::move(text), kFromBest,
-                     "begin a new run (checkpoint.keep_best would have kept the best checkpoint)");
+  std::string begin;
+  if (rule.checkpoint == AdvisedCheckpoint::earlier)
+    begin = facts_.first_checkpoint < since ? "begin again from a checkpoint of before update " + std::to_string(since)
+                                            : "begin a new run, since no checkpoint is from before";
+  if (rule.checkpoint == AdvisedCheckpoint::best && !facts_.keeps_best)
+    begin = "begin a new run (checkpoint.keep_best would have kept the best checkpoint)";
+  return advice_of(rule, facts_.token_run, begin);
 }
 
 // A condition on a figure that is unknown does not hold.

@@ -10,19 +10,28 @@ namespace troupe {
 namespace {
 
 constexpr AlarmLevel kWarning = AlarmLevel::warning, kError = AlarmLevel::error;
+constexpr AdvisedCheckpoint kEarlier = AdvisedCheckpoint::earlier, kBest = AdvisedCheckpoint::best;
 
 constexpr std::array kRules = {
     AlarmRule{"steps_skipped", kWarning, 1, "an update skipped an optimizer step that was not finite",
               "look at the size of the rewards (env.reward_scale), and lower the learning rates",
               "look at the size of the rewards (algorithm.reward_clip), and lower the learning rates"},
-    AlarmRule{"non_finite", kError, 3, "updates skipped optimizer steps that were not finite",
-              "stop the run, lower the learning rates, or the size of the rewards, and begin again from an earlier "
-              "checkpoint"},
+    AlarmRule{"non_finite",
+              kError,
+              3,
+              "updates skipped optimizer steps that were not finite",
+              "stop the run, lower the learning rates, or the size of the rewards",
+              {},
+              kEarlier},
     AlarmRule{"kl_high", kWarning, 3, "learner.kl is above 0.1 and above 5 times its median of the last 200 updates",
               "lower trainer.policy_lr or trainer.epochs, or set algorithm.target_kl"},
-    AlarmRule{"kl_extreme", kError, 2, "learner.kl is above 1 and above 20 times its median of the last 200 updates",
-              "the policy has jumped far away from the one that acted: lower trainer.policy_lr and begin again from an "
-              "earlier checkpoint"},
+    AlarmRule{"kl_extreme",
+              kError,
+              2,
+              "learner.kl is above 1 and above 20 times its median of the last 200 updates",
+              "the policy has jumped far away from the one that acted: lower trainer.policy_lr",
+              {},
+              kEarlier},
     AlarmRule{"clip_high", kWarning, 5, "learner.clip_fraction is above 0.5",
               "updates are too large for the clip range: lower trainer.policy_lr or trainer.epochs"},
     AlarmRule{"dead_gradients", kWarning, 5, "learner.dead_gradient_fraction is above 0.5",
@@ -35,12 +44,15 @@ constexpr std::array kRules = {
         "action masks and in token runs, of the largest one so far",
         "the policy no longer explores: raise algorithm.entropy_coef"},
     AlarmRule{
-        "entropy_dead", kWarning, 5,
+        "entropy_dead",
+        kWarning,
+        5,
         "discrete actions: learner.entropy is below 0.1 % of the same, and in token runs and with action masks also "
         "below 0.001",
         "the policy takes the same action in the same state each time, and no longer explores; that is right only if "
-        "the task is solved. If not, raise algorithm.entropy_coef or lower trainer.policy_lr, and begin again from an "
-        "earlier checkpoint"},
+        "the task is solved. If not, raise algorithm.entropy_coef or lower trainer.policy_lr",
+        {},
+        kEarlier},
     AlarmRule{"noise_low", kWarning, 5, "continuous actions: learner.log_std is below -4",
               "the policy no longer explores: raise algorithm.entropy_coef"},
     AlarmRule{"noise_high", kWarning, 5, "continuous actions: learner.log_std is above 1.5",
@@ -79,12 +91,8 @@ constexpr std::array kRules = {
         "of what the run has gained is lost; counts once it has gained 2 standard deviations, and more than rare "
         "rewards gain by chance",
         "if it does not recover by itself, lower the learning rates"},
-    AlarmRule{
-        "return_collapse", kError, 20, "the same, with more than three quarters of the gain",
-        "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in "
-        "the environment",
-        "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; look at what changed in the "
-        "scores"},
+    AlarmRule{"return_collapse", kError, 20, "the same, with more than three quarters of the gain",
+              "look at what changed in the environment", "look at what changed in the scores", kBest},
     AlarmRule{"receiver_behind", kWarning, 1,
               "an inference actor applies weights more slowly than the trainer publishes them, or none at all",
               "look at its process and its connection"},
@@ -130,8 +138,17 @@ const AlarmRule& alarm_rule(std::string_view name) {
   return *found;
 }
 
-std::string_view advice_of(const AlarmRule& rule, bool token_run) {
-  return token_run && !rule.in_token_runs.empty() ? rule.in_token_runs : rule.advice;
+std::string advice_of(const AlarmRule& rule, bool token_run, std::string_view begin) {
+  const std::string advice(token_run && !rule.in_token_runs.empty() ? rule.in_token_runs : rule.advice);
+  const auto or_else = [&](std::string_view usual) { return std::string(begin.empty() ? usual : begin); };
+  switch (rule.checkpoint) {
+    case AdvisedCheckpoint::none: break;
+    case AdvisedCheckpoint::earlier: return advice + ", and " + or_else("begin again from an earlier checkpoint");
+    case AdvisedCheckpoint::best:
+      return or_else("resume from the best checkpoint (checkpoint.keep_best)") + " with lower learning rates; " +
+             advice;
+  }
+  return advice;
 }
 
 std::string_view text_of(AlarmLevel level) { return level == AlarmLevel::error ? "error" : "warning"; }

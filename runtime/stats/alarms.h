@@ -14,6 +14,9 @@ enum class AlarmLevel : uint8_t {
   error = 2,    // the run is probably lost, unless something is changed
 };
 
+// The checkpoint from which a rule advises to begin again.
+enum class AdvisedCheckpoint : uint8_t { none, earlier, best };
+
 struct AlarmRule {
   std::string_view name;
   AlarmLevel level;
@@ -22,8 +25,9 @@ struct AlarmRule {
   // before, so that one whose figure moves about its limit does not fill the log.
   uint32_t hold;
   std::string_view condition;
-  std::string_view advice;
+  std::string_view advice;              // without what it says of checkpoints
   std::string_view in_token_runs = {};  // advice in its place there, which names only settings that these have
+  AdvisedCheckpoint checkpoint = AdvisedCheckpoint::none;
 };
 
 constexpr uint32_t kLeastClear = 5;
@@ -33,7 +37,9 @@ std::span<const AlarmRule> alarm_rules();
 // Throws InvariantError for a name that is not in the table.
 const AlarmRule& alarm_rule(std::string_view name);
 
-std::string_view advice_of(const AlarmRule& rule, bool token_run);
+// The whole advice. `begin` is what a run that has no such checkpoint, or knows which one, has to begin in its place:
+// "begin a new run"; empty for what is right for any run.
+std::string advice_of(const AlarmRule& rule, bool token_run, std::string_view begin = {});
 
 // An alarm that is raised now.
 struct Alarm {

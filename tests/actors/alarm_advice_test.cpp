@@ -70,6 +70,17 @@ TEST_CASE("alarm_watch: the advice names a checkpoint only if there is one from 
         std::string::npos);
 }
 
+TEST_CASE("advice_of: what a run has to begin stands where the advice for any run names a checkpoint") {
+  const AlarmRule &earlier = alarm_rule("kl_extreme"), &best = alarm_rule("return_collapse"),
+                  &none = alarm_rule("kl_high");
+  CHECK(advice_of(earlier, false) == std::string(earlier.advice) + ", and begin again from an earlier checkpoint");
+  CHECK(advice_of(earlier, false, "begin anew") == std::string(earlier.advice) + ", and begin anew");
+  CHECK(advice_of(best, true) == "resume from the best checkpoint (checkpoint.keep_best) with lower learning rates; " +
+                                     std::string(best.in_token_runs));
+  CHECK(advice_of(best, false, "begin anew") == "begin anew with lower learning rates; " + std::string(best.advice));
+  CHECK(advice_of(none, false, "begin anew") == none.advice);
+}
+
 TEST_CASE("alarm_watch: files that cannot be written are told at once, and over after five looks") {
   AlarmWatch watch;
   watch.look_at_files({"run/a: cannot write: No space left on device", "run/b: no"}, 7);

@@ -150,8 +150,9 @@ void add_alarms(std::string& page) {
   page += kAlarms;
   for (const AlarmRule& rule : alarm_rules())
     page += "| " + code(rule.name) + " | " + std::string(text_of(rule.level)) + " | " + cell(rule.condition) + " | " +
-            std::to_string(rule.hold) + " | " + cell(rule.advice) +
-            (rule.in_token_runs.empty() ? "" : ". In token runs: " + cell(rule.in_token_runs)) + " |\n";
+            std::to_string(rule.hold) + " | " + cell(advice_of(rule, /*token_run=*/false)) +
+            (rule.in_token_runs.empty() ? "" : ". In token runs: " + cell(advice_of(rule, /*token_run=*/true))) +
+            " |\n";
 }
 
 }  // namespace
