@@ -5,29 +5,13 @@
 #include <string>
 
 #include "actors/alarm_watch.h"
+#include "tests/actors/watched_alarms.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
-
-struct WatchedUpdates {
-  AlarmWatch watch;
-  uint64_t number = 0;
-
-  void updates(int count, const std::map<std::string, double>& metrics, bool skipped = false,
-               double newest_return = 200, double progress = 0.3) {
-    for (int i = 0; i < count; ++i)
-      watch.add({.number = ++number,
-                 .metrics = metrics,
-                 .skipped_steps = skipped,
-                 .progress = progress,
-                 .return_mean = number < 10 ? 20.0 : 200.0,
-                 .return_std = 30,
-                 .newest_return_mean = newest_return});
-  }
-  bool raised(const std::string& name) const { return watch.raised().contains(name); }
-};
 
 std::map<std::string, double> figures_with(const std::string& name, double value) {
   std::map<std::string, double> metrics{{"kl", 0.01}, {"entropy", 0.6}};

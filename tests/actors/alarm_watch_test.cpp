@@ -1,7 +1,6 @@
 #include "actors/alarm_watch.h"
 
 #include <cmath>
-#include <functional>
 #include <map>
 #include <regex>
 #include <string>
@@ -10,9 +9,11 @@
 #include "actors/config/config.h"
 #include "actors/experience/answers/answer_words.h"
 #include "actors/experience/common/state_bytes.h"
+#include "tests/actors/watched_alarms.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
+using namespace troupe::test;
 
 namespace {
 
@@ -25,59 +26,16 @@ Metrics healthy() {
           {"return_mean", 10}, {"return_std", 5}};
 }
 
-struct Run {
-  AlarmWatch watch;
-  uint64_t number = 0;
-
-  // The given number of updates with these figures.
-  void updates(int count, const Metrics& metrics, bool skipped = false, double newest_return = 200,
-               double progress = 0.3) {
-    for (int i = 0; i < count; ++i)
-      watch.add({.number = ++number,
-                 .metrics = metrics,
-                 .skipped_steps = skipped,
-                 .progress = progress,
-                 .return_mean = number < 10 ? 20.0 : 200.0,
-                 .return_std = 30,
-                 .newest_return_mean = newest_return});
-  }
-  bool raised(const std::string& name) const { return watch.raised().contains(name); }
-};
-
 Metrics with(const std::string& name, double value) {
   Metrics metrics = healthy();
   metrics[name] = value;
   return metrics;
 }
 
-// A report after so many seconds, with nothing wrong.
-StatsSnapshot report(double seconds) {
-  StatsSnapshot s;
-  s.elapsed_seconds = seconds;
-  s.env_steps = static_cast<uint64_t>(1000 * seconds);
-  s.env_steps_per_second_60s = 1000;
-  s.episodes = 5;
-  s.ledger.produced = s.env_steps;
-  s.rss_bytes = 1'000'000'000;
-  return s;
-}
-
-// Reports once a second; `change` makes each of them show what is tested.
-AlarmWatch reports(int count, const std::function<void(StatsSnapshot&, int)>& change,
-                   const std::vector<std::string>& behind = {}) {
-  AlarmWatch watch;
-  for (int i = 0; i < count; ++i) {
-    StatsSnapshot s = report(i);
-    change(s, i);
-    watch.look(s, behind, AlarmWatch::Clock::time_point(std::chrono::seconds(i)));
-  }
-  return watch;
-}
-
 }  // namespace
 
 TEST_CASE("alarm_watch: a run that learns raises no alarm") {
-  Run run;
+  WatchedUpdates run;
   run.updates(500, healthy());
   CHECK(run.watch.raised().empty());
   CHECK(run.watch.take_lines().empty());
@@ -112,7 +70,7 @@ TEST_CASE("alarm_watch: each condition on an update raises its alarm after as ma
                                    {"return_collapse", healthy(), false, 60}};
   for (const Case& c : cases) {
     CAPTURE(c.name);
-    Run run;
+    WatchedUpdates run;
     run.updates(50, healthy());
     const int hold = static_cast<int>(alarm_rule(c.name).hold);
     run.updates(hold - 1, c.metrics, c.skipped, c.newest_return);
@@ -130,7 +88,7 @@ TEST_CASE("alarm_watch: each condition on an update raises its alarm after as ma
 }
 
 TEST_CASE("alarm_watch: a figure that moves about its limit writes fewer and fewer lines") {
-  Run run;
+  WatchedUpdates run;
   for (int i = 0; i < 1000; ++i) {
     run.updates(5, with("clip_fraction", 0.51));
     run.updates(5, healthy());
@@ -145,7 +103,7 @@ TEST_CASE("alarm_watch: a figure that moves about its limit writes fewer and few
 }
 
 TEST_CASE("alarm_watch: a KL that is large in the whole run is the usual one") {
-  Run run;
+  WatchedUpdates run;
   run.updates(2, with("kl", 0.09));
   run.updates(100, with("kl", 0.09));
   run.updates(20, with("kl", 0.4));
@@ -155,7 +113,7 @@ TEST_CASE("alarm_watch: a KL that is large in the whole run is the usual one") {
 }
 
 TEST_CASE("alarm_watch: figures that are unknown raise nothing") {
-  Run run;
+  WatchedUpdates run;
   Metrics metrics = healthy();
   for (auto& [name, value] : metrics) value = std::nan("");
   run.updates(100, metrics, false, std::nan(""));
@@ -194,7 +152,7 @@ TEST_CASE("alarm_watch: rare rewards that do not come for a while are no drop, a
 }
 
 TEST_CASE("alarm_watch: low entropy near the end of a run is no alarm") {
-  Run run;
+  WatchedUpdates run;
   run.updates(50, healthy());
   run.updates(50, with("entropy", 0.019), false, 200, 0.9);
   CHECK(run.watch.raised().empty());
@@ -202,7 +160,7 @@ TEST_CASE("alarm_watch: low entropy near the end of a run is no alarm") {
 
 TEST_CASE("alarm_watch: a policy that collapses in its first update is found") {
   for (const double most : {std::log(2.0), kUnknown}) {
-    Run run;
+    WatchedUpdates run;
     run.watch = AlarmWatch(AlarmWatch::Facts{.most_entropy = most});
     run.updates(9, with("entropy", 1e-4));
     CHECK(run.raised("entropy_dead"));
@@ -214,7 +172,7 @@ TEST_CASE("alarm_watch: a policy that collapses in its first update is found") {
 
 TEST_CASE("alarm_watch: a run whose advantages need no values has no alarm about them") {
   for (const bool uses_values : {true, false}) {
-    Run run;
+    WatchedUpdates run;
     run.watch = AlarmWatch(AlarmWatch::Facts{.uses_values = uses_values});
     run.updates(100, with("explained_variance", -1));
     CHECK(run.raised("value_useless") == uses_values);
@@ -223,7 +181,7 @@ TEST_CASE("alarm_watch: a run whose advantages need no values has no alarm about
 
 TEST_CASE("alarm_watch: advantages that are all 0 are named, unless everything succeeds") {
   const auto raised = [](int count, double advantage_std, double success_rate) {
-    Run run;
+    WatchedUpdates run;
     const Metrics metrics = with("advantage_std", advantage_std);
     for (int i = 0; i < count; ++i)
       run.watch.add(
@@ -239,7 +197,7 @@ TEST_CASE("alarm_watch: advantages that are all 0 are named, unless everything s
 
 TEST_CASE("alarm_watch: values may be behind the policy in the first quarter of a run, or in its first 200 updates") {
   const auto raised = [](int count, double progress) {
-    Run run;
+    WatchedUpdates run;
     run.updates(count, with("explained_variance", -1), false, 200, progress);
     return run.raised("value_useless");
   };
@@ -326,7 +284,7 @@ TEST_CASE("alarm_watch: each condition on a report raises its alarm") {
 }
 
 TEST_CASE("alarm_watch: every rule of the table is checked") {
-  Run run;
+  WatchedUpdates run;
   run.updates(1, healthy());
   run.watch.look(report(1), {}, {});
   run.watch.look_at_files({}, 1);
@@ -335,14 +293,14 @@ TEST_CASE("alarm_watch: every rule of the table is checked") {
 }
 
 TEST_CASE("alarm_watch: the state of a deterministic run is the same after saving and loading") {
-  Run run, resumed;
+  WatchedUpdates run, resumed;
   run.updates(60, healthy());
   run.updates(2, with("kl", 3));
   const std::string state = to_bytes(run.watch);
   from_bytes(state, "stats", resumed.watch);
   resumed.number = run.number;
   CHECK(to_bytes(resumed.watch) == state);
-  for (Run* each : {&run, &resumed}) each->updates(1, with("kl", 3));
+  for (WatchedUpdates* each : {&run, &resumed}) each->updates(1, with("kl", 3));
   CHECK(to_bytes(resumed.watch) == to_bytes(run.watch));
   CHECK(resumed.raised("kl_high"));
 }
