@@ -114,9 +114,10 @@ size_t payload_bytes(const RolloutMessage& message) {
 
 namespace {
 
-size_t bytes_of(const std::vector<ShardNumbers>& numbers) {
+size_t bytes_of(const std::vector<ShardNumbers>& numbers, const std::vector<Array>& data) {
   size_t bytes = 0;
   for (const ShardNumbers& each : numbers) bytes += each.size() * sizeof(double);
+  for (const Array& each : data) bytes += each.bytes();
   return bytes;
 }
 
@@ -138,12 +139,14 @@ size_t payload_bytes(const RankUpdate& update) {
 }
 
 size_t payload_bytes(const RankSaid& said) {
-  size_t bytes = bytes_of(said.part.numbers);
+  size_t bytes = bytes_of(said.part.numbers, said.part.data);
   for (const GradientBranch& branch : said.part.branches) bytes += branch.values.bytes();
   return bytes;
 }
 
-size_t payload_bytes(const RoundSaid& said) { return bytes_of(said.all.numbers) + said.all.gradients.bytes(); }
+size_t payload_bytes(const RoundSaid& said) {
+  return bytes_of(said.all.numbers, said.all.data) + said.all.gradients.bytes();
+}
 
 size_t payload_bytes(const InferenceRequest& request) { return bytes_of_fields(request.body); }
 

@@ -51,13 +51,13 @@ inline caf::error take_numbers(const std::vector<Array>& arrays, std::vector<Sha
 
 template <class I> typename I::result_type inspect(I& f, RankPart& x) {
   std::vector<Array> numbers = arrays_of(x.numbers);
-  return f(caf::meta::type_name("RankPart"), x.shards, x.branches, numbers,
+  return f(caf::meta::type_name("RankPart"), x.shards, x.branches, x.data, numbers,
            caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
 }
 
 template <class I> typename I::result_type inspect(I& f, RoundResult& x) {
   std::vector<Array> numbers = arrays_of(x.numbers);
-  return f(caf::meta::type_name("RoundResult"), x.gradients, numbers,
+  return f(caf::meta::type_name("RoundResult"), x.gradients, x.data, numbers,
            caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
 }
 

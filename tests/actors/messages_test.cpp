@@ -324,7 +324,8 @@ TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
 
 TEST_CASE("messages: what ranks tell each other survives serialization") {
   Fixture f;
-  RankSaid said{{7, 9}, 3, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}}};
+  RankSaid said{
+      {7, 9}, 3, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}, {odd_floats(), Array()}}};
   const RankSaid back = f.round_trip(said);
   CHECK(back.attempt == said.attempt);
   CHECK(back.round == 3);
@@ -335,7 +336,10 @@ TEST_CASE("messages: what ranks tell each other survives serialization") {
   CHECK(back.part.numbers[1].empty());
   REQUIRE(back.part.branches.size() == 1);
   CHECK((back.part.branches[0].values == odd_floats()));
-  const RoundSaid round = f.round_trip(RoundSaid{{1, 2}, 0, {{{3}}, odd_floats()}});
+  REQUIRE(back.part.data.size() == 2);
+  CHECK((back.part.data[0] == odd_floats()));
+  const RoundSaid round = f.round_trip(RoundSaid{{1, 2}, 0, {{{3}}, odd_floats(), {odd_floats()}}});
+  CHECK(round.all.data.size() == 1);
   CHECK(round.all.numbers == std::vector<ShardNumbers>{{3}});
   CHECK((round.all.gradients == odd_floats()));
   const RankDone done = f.round_trip(RankDone{{1, 2}, 0xffffffff, 4});

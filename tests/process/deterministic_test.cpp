@@ -230,9 +230,9 @@ TEST_CASE("deterministic: nor does it in runs that train a language model") {
     CAPTURE(mode);
     TempFolder folder;
     const auto line = [&](const std::string& name, int ranks) {
-      return token_line_of(folder.path(), name,
-                           {"trainer.shards=3", "workers.count=3", "inference.count=2", mode,
-                            "trainer.ranks=" + std::to_string(ranks)});
+      return token_line_of(
+          folder.path(), name,
+          {"trainer.shards=3", "workers.count=3", "inference.count=2", mode, "trainer.ranks=" + std::to_string(ranks)});
     };
     run_all({line("one", 1), line("two", 2), line("three", 3)});
     for (const std::string name : {"two", "three"}) {
