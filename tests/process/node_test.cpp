@@ -24,7 +24,7 @@ const Words kRun =
     set({"workers.count=0", "stop.env_steps=0", "stop.updates=1000000", "replay.max_policy_lag=4", "trainer.epochs=1"});
 
 std::set<pid_t> children_of(const NodeProcess& node) {
-  return children_of(const_cast<NodeProcess&>(node).process().id());
+  return test::children_of(const_cast<NodeProcess&>(node).process().id());
 }
 
 // A run and a node whose workers have joined it.

@@ -39,7 +39,8 @@ StatsSnapshot with_alarm(StatsSnapshot snapshot, const std::string& name) {
 
 std::vector<std::string> names_in_file(const ReportedRun& run) {
   std::vector<std::string> names;
-  for (const PastAlarm& each : read_alarms(run.disk, "run").value()) names.push_back(each.name);
+  const std::optional<std::vector<PastAlarm>> alarms = read_alarms(run.disk, "run");
+  for (const PastAlarm& each : alarms.value()) names.push_back(each.name);
   return names;
 }
 
