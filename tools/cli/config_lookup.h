@@ -1,5 +1,5 @@
 #pragma once
-// Finding a config file by path or by name, the run folder, and the config a command line asks for. Any thread.
+// Finding a config file by path or by name, and the config a command line asks for. Any thread.
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,6 @@
 #include "envs/env.h"
 
 namespace troupe {
-
-struct TrainOptions;  // tools/cli/train_command.h
 
 // The path of a config file given by path, or by the name of a built-in one, like cartpole or
 // algorithms/surrogate_sapo. The built-in ones are those installed with the program, or those of the source tree for a
@@ -27,17 +25,6 @@ std::string find_config(const std::string& name);
 // defaults, and the run is named after the environment.
 RunConfig load_run_config(const std::string& config, const std::vector<std::string>& overrides = {},
                           std::optional<uint64_t> seed = {}, const std::string& env = {});
-
-// The run folder of `troupe train`: --run if it is given; else CONFIG, if that is the folder of a run or the
-// config.json in it; else runs/NAME (--name, or else the setting name). `config` is the result of load_run_config().
-std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
-
-// The config that these flags train with. With --ranks, trainer.shards is that of the run that is resumed, or in a new
-// run at least the number of ranks unless it is set; there are at least as many workers. Throws ConfigError.
-RunConfig config_to_train(const TrainOptions& options);
-// Throws ConfigError when the run folder of `troupe train` cannot be created because its path, or the beginning of it,
-// is a file.
-void require_room_for_folder(const TrainOptions& options, const RunConfig& config);
 
 // The config that a run has stored in its folder. Rules that matter only to training are not applied, because an older
 // program may have had others. `moved` are values of --set that say where its files are now (actors/config/config.h,

@@ -19,6 +19,7 @@
 #include "tools/cli/launch.h"
 #include "tools/cli/machine_check.h"
 #include "tools/cli/stop_signals.h"
+#include "tools/cli/train_folder.h"
 
 namespace troupe {
 

@@ -1,0 +1,65 @@
+#include "tools/cli/train_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "actors/config/config.h"
+#include "runtime/base/errors.h"
+#include "runtime/base/suggest.h"
+#include "tools/cli/config_lookup.h"
+#include "tools/cli/train_command.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
+  if (!options.run_dir.empty()) return options.run_dir;
+  const std::string by_name = "runs/" + (options.about.name.empty() ? config.name : options.about.name);
+  if (options.config.empty()) return by_name;
+  const fs::path file = find_config(options.config);
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const bool of_a_run = file.filename() == "config.json" && is_run_folder(folder);
+  return of_a_run ? folder.string() : by_name;
+}
+
+RunConfig config_to_train(const TrainOptions& options) {
+  const auto load = [&](const std::vector<std::string>& overrides) {
+    return load_run_config(options.config, overrides, options.seed, options.env);
+  };
+  const RunConfig config = load(options.overrides);
+  if (!options.ranks) return config;
+  int64_t shards = config.trainer.shards;
+  const std::string folder = run_folder_of(options, config);
+  if (shards == 1)
+    shards =
+        is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards : *options.ranks;
+  std::vector<std::string> overrides = options.overrides;
+  const auto set = [&](const std::string& path, int64_t value) {
+    overrides.push_back(path + '=' + std::to_string(value));
+  };
+  set("trainer.shards", shards);
+  set("trainer.ranks", *options.ranks);
+  if (config.workers.count > 0) set("workers.count", std::max(config.workers.count, shards));
+  return load(overrides);
+}
+
+void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {
+  const std::string path = run_folder_of(options, config);
+  const std::string where = (options.run_dir.empty() ? "" : "--run: ") + printable(path, 200);
+  std::error_code failed;
+  for (fs::path at = path; !at.empty(); at = at.parent_path()) {
+    if (fs::is_directory(at, failed)) return;
+    if (fs::exists(at, failed))
+      throw ConfigError(where + ": " +
+                        (at == path ? "is not a folder, expected a new one, an empty one or that of a run"
+                                    : printable(at.string(), 200) + " is not a folder"));
+    if (at == at.parent_path()) return;
+  }
+}
+
+}  // namespace troupe
