@@ -71,8 +71,7 @@ class Objective {
 
   // -- an update: begin(), make_targets(), the epochs if there is something to train on, end()
   // What these functions return as numbers is of the shards that are computed here; what they take is of all shards.
-  // Of the shards that are computed here from the next update on; at first all. Throws ConfigError where that is not
-  // possible.
+  // Of the shards that are computed here from the next update on; at first all.
   virtual void hold_shards(ShardRange shards) = 0;
   // `shards` has the batch of each shard that is computed here; they must live until end(). The result is what
   // make_targets() needs of these shards; where all are computed here, it may leave out the data.

@@ -109,21 +109,22 @@ TEST_CASE("answer_ranks: with adapters and a critic of their own learning rate")
 }
 
 TEST_CASE("answer_ranks: with each aggregation, and what estimators and corrections compute of all answers") {
-  for (const char* aggregation : {"token-mean", "seq-mean-token-sum", "seq-mean-token-mean"}) {
-    for (const char* advantage : {"grpo", "reinforce_plus_plus", "reinforce_plus_plus_baseline", "gpg"}) {
-      for (const char* correction : {"{}", R"({"is": "token", "batch_normalize": true})", R"({"is": "sequence"})"}) {
-        CAPTURE(aggregation);
-        CAPTURE(advantage);
-        CAPTURE(correction);
-        ShardSettings settings = rank_settings();
-        settings.config.algorithm.aggregation = aggregation;
-        settings.config.algorithm.advantage = advantage;
-        settings.config.algorithm.rollout_correction = correction;
-        if (std::string(correction).find("sequence") != std::string::npos)
-          settings.config.algorithm.proximal = "interpolated";
-        check_ranks(settings);
-      }
-    }
+  struct Case {
+    const char *aggregation, *advantage, *correction, *proximal;
+  };
+  for (const Case& of : {Case{"token-mean", "reinforce_plus_plus", "{}", "computed"},
+                         Case{"seq-mean-token-sum", "reinforce_plus_plus_baseline",
+                              R"({"is": "token", "batch_normalize": true})", "computed"},
+                         Case{"seq-mean-token-mean", "gpg", R"({"is": "sequence"})", "interpolated"},
+                         Case{"seq-mean-token-sum-norm", "optimal_token_baseline", R"({"is": "token"})", "rollout"},
+                         Case{"token-mean", "rloo", R"({"is": "token"})", "interpolated"}}) {
+    CAPTURE(of.advantage);
+    ShardSettings settings = rank_settings();
+    settings.config.algorithm.aggregation = of.aggregation;
+    settings.config.algorithm.advantage = of.advantage;
+    settings.config.algorithm.rollout_correction = of.correction;
+    settings.config.algorithm.proximal = of.proximal;
+    check_ranks(settings);
   }
 }
 
