@@ -226,16 +226,35 @@ TEST_CASE("deterministic: the number of ranks changes no byte, also if it is ano
 }
 
 TEST_CASE("deterministic: nor does it in runs that train a language model") {
-  for (const std::string mode : {"replay.max_policy_lag=0", "replay.max_policy_lag=2"}) {
-    CAPTURE(mode);
+  const TempFolder of_base;
+  REQUIRE(run(token_line_of(of_base.path(), "base", {"stop.updates=1"})) == 0);
+  REQUIRE(run({"troupe", "export", of_base / "base", "--hf", of_base / "hf"}) == 0);
+  const Case cases[] = {
+      {"synchronous, after a warm-up", {"replay.max_policy_lag=0", "warmup.steps=3"}},
+      {"lag 2, micro-batches of two minibatches, corrected, two inference actors",
+       {"replay.max_policy_lag=2", "inference.count=2", "trainer.minibatches=2", "trainer.epochs=2",
+        "trainer.micro_batch_tokens=100", R"(algorithm.rollout_correction={"is": "token"})"}},
+      {"a separate critic, a reference whose weight follows the KL",
+       {"algorithm.advantage=gae", "model.critic=separate", "trainer.value_lr=1e-4", "trainer.value_only_updates=2",
+        "reference.model=start", "reference.kl_controller=adaptive", "reference.kl_horizon=500"}},
+      {"the exact KL to a reference, in the loss",
+       {"reference.model=start", "reference.in=loss", "reference.kl=full", "trainer.micro_batch_tokens=100"}},
+      {"adapters, and a critic with a learning rate of its own",
+       {"model.path=" + of_base / "hf", R"(model.lora={"rank": 2})", "model.decoder={}", "algorithm.advantage=gae",
+        "model.critic=shared", "trainer.value_lr=1e-4"}},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.name);
     TempFolder folder;
     const auto line = [&](const std::string& name, int ranks) {
       return token_line_of(
           folder.path(), name,
-          {"trainer.shards=3", "workers.count=3", "inference.count=2", mode, "trainer.ranks=" + std::to_string(ranks)});
+          Words{"trainer.shards=4", "workers.count=4", "trainer.ranks=" + std::to_string(ranks)} + each.settings);
     };
-    run_all({line("one", 1), line("two", 2), line("three", 3)});
-    for (const std::string name : {"two", "three"}) {
+    run_all({line("one", 1), line("two", 2), line("four", 4)});
+    REQUIRE(cut_off(line("parts", 4), folder / "parts", SIGKILL));
+    REQUIRE(run(line("parts", 2)) == 0);
+    for (const std::string name : {"two", "four", "parts"}) {
       CAPTURE(name);
       check_same(folder / name, folder / "one", 40, 6);
     }
