@@ -26,32 +26,31 @@ class Ranks {
  public:
   // `counts`: how many shards each rank has.
   Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
-    for (const size_t count : counts) {
-      learners.push_back(make());
-      ranges_.push_back({shards_, count});
-      shards_ += count;
-      learners.back()->hold_shards(ranges_.back());
+    for (size_t rank = 0; rank < counts.size(); ++rank) learners.push_back(make());
+    divide(counts);
+  }
+
+  // From the next update on.
+  void divide(const std::vector<size_t>& counts) {
+    ranges_.clear();
+    shards_ = 0;
+    for (size_t rank = 0; rank < counts.size(); ++rank) {
+      ranges_.push_back({shards_, counts[rank]});
+      shards_ += counts[rank];
+      learners[rank]->hold_shards(ranges_.back());
     }
   }
 
-  std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
-    std::vector<std::unique_ptr<StagedBatch>> staged;
+  void begin(const std::vector<SuperBatch>& shards, double progress = 0.0) {
+    staged_.clear();
     for (size_t rank = 0; rank < learners.size(); ++rank) {
       std::vector<StagedBatch*> own;
       for (size_t shard = ranges_[rank].first; shard < ranges_[rank].end(); ++shard)
-        own.push_back(staged.emplace_back(learners[rank]->stager()->stage(shards[shard])).get());
+        own.push_back(staged_.emplace_back(learners[rank]->stager()->stage(shards[shard])).get());
       learners[rank]->begin(own, progress);
     }
-    while (round()) ++rounds;
-    std::vector<UpdateReport> result;
-    for (const auto& learner : learners) result.push_back(learner->finish());
-    return result;
   }
 
-  std::vector<std::unique_ptr<Learner>> learners;
-  size_t rounds = 0;
-
- private:
   // Up to where all wait for each other, and on; false when all are done.
   bool round() {
     RankRound round(shards_);
@@ -68,8 +67,21 @@ class Ranks {
     return true;
   }
 
+  std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
+    begin(shards, progress);
+    while (round()) ++rounds;
+    std::vector<UpdateReport> result;
+    for (const auto& learner : learners) result.push_back(learner->finish());
+    return result;
+  }
+
+  std::vector<std::unique_ptr<Learner>> learners;
+  size_t rounds = 0;
+
+ private:
   size_t shards_ = 0;
   std::vector<ShardRange> ranges_;
+  std::vector<std::unique_ptr<StagedBatch>> staged_;  // of the update under way
 };
 
 // How four shards can be divided among ranks.
@@ -108,6 +120,26 @@ inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr
     for (const auto& learner : ranks.learners) check_equal(*learner, *one);
   }
   return wanted;
+}
+
+// The second update is abandoned after so many rounds and made again, with the shards divided anew, as when a rank is
+// lost. Compares the ranks with one learner that makes each of the two updates once.
+inline void check_abandoned(const std::function<std::unique_ptr<Learner>()>& make,
+                            const std::vector<std::vector<SuperBatch>>& updates, size_t rounds) {
+  const auto one = make();
+  for (const std::vector<SuperBatch>& shards : updates) update_with(*one, shards);
+  Ranks ranks(make, {2, 2});
+  ranks.update(updates[0]);
+  const LearnerState before = ranks.learners[0]->save();
+  ranks.begin(updates[1]);
+  for (size_t i = 0; i < rounds; ++i) REQUIRE(ranks.round());
+  for (const auto& learner : ranks.learners) {
+    learner->abandon();
+    learner->load(before);
+  }
+  ranks.divide({1, 3});
+  ranks.update(updates[1]);
+  for (const auto& learner : ranks.learners) check_equal(*learner, *one);
 }
 
 }  // namespace troupe::test

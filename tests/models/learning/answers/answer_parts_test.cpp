@@ -241,7 +241,7 @@ TEST_CASE("answer_parts: shards get the same number of micro-batches, whose cost
   }
 }
 
-// 64 prompts of 12 tokens with 8 answers each, nearly all of which are as long as their prompt asks for.
+// 64 prompts of 5 to 12 tokens with 8 answers each, nearly all of which are as long as their prompt asks for.
 TEST_CASE("answer_parts: the work of shards differs by 5 % at most, with and without a limit on micro-batches") {
   LmShape shape;
   shape.vocabulary = 16, shape.hidden = 128, shape.layers = 3, shape.heads = shape.kv_heads = 4, shape.head_dim = 32;

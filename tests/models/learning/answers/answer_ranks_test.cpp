@@ -234,6 +234,18 @@ TEST_CASE("answer_ranks: with several turns, whose ends have rewards, and with m
   check_ranks(settings, updates);
 }
 
+TEST_CASE("answer_ranks: an update that is abandoned leaves nothing in the one that is made in its place") {
+  ShardSettings settings = rank_settings();
+  settings.micro_batch_tokens = 30;
+  settings.model.critic = CriticKind::separate;
+  settings.config.algorithm.advantage = "gae";
+  settings.config.reference.model = "start";
+  settings.config.reference.kl_controller = "adaptive";
+  settings.config.reference.kl_horizon = 100;
+  for (const size_t rounds : {0, 1, 2, 7})
+    check_abandoned([&] { return learner_of(settings, 4); }, random_updates(2), rounds);
+}
+
 TEST_CASE("answer_ranks: there is a round at the beginning, and one for each micro-batch") {
   const ShardSettings settings = rank_settings();
   Ranks ranks([&] { return learner_of(settings, 4); }, {2, 2});

@@ -139,6 +139,20 @@ TEST_CASE("ranks: all of them skip a step when one shard is not finite") {
   }
 }
 
+TEST_CASE("ranks: an update that is abandoned leaves nothing in the one that is made in its place") {
+  for (const bool device_form : {false, true}) {
+    CAPTURE(device_form);
+    RunConfig config = shard_config();
+    config.algorithm.kl_controller = "adaptive";
+    config.trainer.minibatches = 2;
+    config.trainer.micro_batch = 3;
+    const EnvSpec spec = continuous_spec();
+    for (const size_t rounds : {0, 1, 2, 7})
+      check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
+                      {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds);
+  }
+}
+
 TEST_CASE("ranks: there is a round at the beginning, one for each epoch, and one for each micro-batch") {
   RunConfig config = shard_config();
   config.trainer.minibatches = 2;
