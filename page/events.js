@@ -22,10 +22,11 @@ function toldBy(lines) {
   });
 }
 
-/** @param {Told} told */
-function textOf({ kind, name, level, update, text }) {
-  if (kind === "raised") return `Alarm ${name} (${level}), raised at update ${update}, before this page was opened: ${text}`;
-  return kind === "over" ? `Alarm ${name} was over at update ${update}, before this page was opened.` : `Bottlenecks while the run trained: ${text}.`;
+/** @param {Told} told @param {any} firstSeen the first snapshot that the page has seen */
+function textOf({ kind, name, level, update, text }, firstSeen) {
+  const when = `at update ${update}` + (Number(update) > at(firstSeen, "updates") ? "" : ", before this page was opened");
+  if (kind === "raised") return `Alarm ${name} (${level}), raised ${when}: ${text}`;
+  return kind === "over" ? `Alarm ${name} was over ${when}.` : `Bottlenecks while the run trained: ${text}.`;
 }
 
 const kMostEvents = 500;
@@ -62,7 +63,7 @@ class EventsView {
     this.bottlenecks = "";
     /** The first snapshot that this page has seen. @type {any} */
     this.firstSeen = null;
-    /** What the log told when the page was opened; null before it is known. @type {Told[] | null} */
+    /** What the log told when the events were first shown; null before. @type {Told[] | null} */
     this.logOfBefore = null;
     this.hasToldBefore = false;
     /** Alarms that were told when they were raised or over, while the log was not known. @type {Set<string>} */
@@ -103,7 +104,7 @@ class EventsView {
     this.showLog([]);
   }
 
-  /** What the log of the run has, when the page is opened. Only the first time counts. @param {string[]} lines */
+  /** What the log of the run has, when the events are first shown. Only the first time counts. @param {string[]} lines */
   past(lines) {
     if (this.logOfBefore) return;
     this.logOfBefore = toldBy(lines);
@@ -123,7 +124,7 @@ class EventsView {
     if (at(s, "failed_evaluations.error")) this.put(earlier(), "Before this page was opened: " + failedEvaluation(s), true);
     if (at(s, "last_error")) this.put(earlier(), "Error, before this page was opened: " + at(s, "last_error"), true);
     for (const told of [...log].reverse())
-      if (!this.toldLive.has(told.kind + " " + told.name + told.text)) this.put(element("time", { datetime: told.date + "T" + told.time }, told.date + " " + told.time), textOf(told), true);
+      if (!this.toldLive.has(told.kind + " " + told.name + told.text)) this.put(element("time", { datetime: told.date + "T" + told.time }, told.date + " " + told.time), textOf(told, s), true);
   }
 
   /** Tells what differs from the snapshot before. @param {any} s */

@@ -70,7 +70,8 @@ function received(message) {
     later = [];
     loading = true;
     askedForVerdict = false;
-    if (!servesFolders) void readPast();
+    askedForLog = -Infinity;
+    void readLog();
     connection.send({ type: "history", last: kAllHistory, topics: kTopics, ranges: true });
   } else if (message.type === "history" && message.topic === kVerdictTopic) {
     events.bottleneck ??= message.points.map((/** @type {any[]} */ [, verdict]) => verdict).filter((/** @type {any} */ verdict) => verdict?.what).pop() ?? null;
@@ -297,23 +298,17 @@ async function logLines() {
   }
 }
 
-/** Takes from the log what was before this page was opened. */
-async function readPast() {
-  const begun = events.begun, lines = await logLines();
-  if (events.begun !== begun) return;  // another run has come
-  events.past(lines || []);
-  showAll();
-}
-
 const kLogMs = 5000;
 /** When the end of the log was asked for. */
 let askedForLog = -Infinity;
-/** Asks the run that serves the page for the end of its log, while the events are shown. */
+/** Asks the run that serves the page for the end of its log, while the events are shown: a page that never shows them is one request. */
 async function readLog() {
   if (servesFolders || events.panel.hidden || performance.now() < askedForLog + kLogMs) return;
   askedForLog = performance.now();
-  const lines = await logLines();
-  if (lines) events.showLog(lines);
+  const begun = events.begun, lines = await logLines();
+  if (!lines || events.begun !== begun) return;  // another run has come
+  events.showLog(lines);
+  events.past(lines);
 }
 events.shown = readLog;
 

@@ -48,11 +48,30 @@ class Past(OpenedPage):
         self.open("events")
         # Another run has come to the page, whose log has not arrived yet.
         self.browser.wait("events.logOfBefore !== null")
-        self.browser.value(f"""(events.clear(), events.compare({json.dumps(snapshot(1))}),
-            events.compare({json.dumps(snapshot(2, alarms={"kl_high": 1}, alarm_texts={"kl_high": "the KL: less"}))}),
+        self.browser.value(f"""(events.clear(), events.compare({json.dumps(snapshot(21))}),
+            events.compare({json.dumps(snapshot(22, alarms={"kl_high": 1}, alarm_texts={"kl_high": "the KL: less"}))}),
             events.past({json.dumps(log)}), events.past({json.dumps(log)}), true)""")
         told = ["Alarm kl_high was over at update 205, before this page was opened.", "Alarm kl_high (warning): the KL: less"]
         self.assertEqual(self.events(), told)
+
+    def test_the_log_is_asked_for_when_the_events_are_shown_and_says_what_the_page_did_not_see(self):
+        self.open()
+        self.server.publish(snapshot(10))
+        self.browser.wait("newest !== null && newest.env_steps === 10000")
+        self.assertEqual([url for url in self.browser.requests if url.endswith("/log")], [])
+        self.browser.value("chooseTab(views.indexOf(events), false)")
+        self.browser.wait("events.logOfBefore !== null")
+        told = self.browser.value("""(events.logOfBefore = null, events.hasToldBefore = false, events.past([
+            "2026-11-27 07:01:21.242 warning stats: alarm kl_high (warning) at update 4: the KL",
+            "2026-11-27 07:01:37.247 warning stats: alarm ess_low (warning) at update 1000000: the ESS"]),
+            [...events.list.children].map((event) => event.lastChild.textContent))""")
+        self.assertEqual(
+            told,
+            [
+                "Alarm ess_low (warning), raised at update 1000000: the ESS",
+                "Alarm kl_high (warning), raised at update 4, before this page was opened: the KL",
+            ],
+        )
 
     def test_times_of_requests_are_in_milliseconds_and_tell_of_what_they_are(self):
         times = {"le": [0.0005, 0.001], "count": [3, 1], "sum": 0.003, "p50": 0.00042, "p99": 0.001}
