@@ -146,11 +146,11 @@ void Checker::replay_takes(caf::mailbox_element& element) {
   } else if (const auto* update = content_of<UpdateMessage>(element)) {
     const uint64_t samples = replay_.batches[update->index];
     replay_.batches.erase(update->index);
-    const size_t k = update->index - replay_.number;
-    if (k >= world_.update_samples_trained.size())
+    const auto trained = world_.update_samples_trained.find(update->index);
+    if (trained == world_.update_samples_trained.end())
       return world_.violate("update " + std::to_string(update->index) + " is reported but was never made");
-    replay_.trained += world_.update_samples_trained[k];
-    if (world_.update_samples_trained[k] == 0 && samples > 0) replay_.failed += samples;
+    replay_.trained += trained->second;
+    if (trained->second == 0 && samples > 0) replay_.failed += samples;
   } else if (const auto* down = content_of<caf::down_msg>(element)) {
     const auto it = worker_of_.find(down->source.id());
     if (it == worker_of_.end()) return;

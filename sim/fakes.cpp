@@ -128,26 +128,6 @@ class FakePolicy final : public Policy {
   PolicyVersion version_;
 };
 
-struct FakeStaged final : StagedBatch {
-  SuperBatch batch;
-};
-
-class FakeStager final : public Stager {
- public:
-  explicit FakeStager(World& world) : world_(world) {}
-  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
-    if (world_.fault(world_.scenario.learner_throws / 2)) throw std::runtime_error("staging failed on purpose");
-    auto staged = std::make_unique<FakeStaged>();
-    staged->index = batch.index;
-    staged->samples = batch.samples;
-    staged->batch = batch;
-    return staged;
-  }
-
- private:
-  World& world_;
-};
-
 }  // namespace
 
 float value_of(PolicyVersion version, int64_t observation) { return unit(hash_of(version, observation, 1)); }
@@ -263,87 +243,5 @@ void FakeEnv::step(const Array& actions, EnvStep& out) {
 }
 
 std::unique_ptr<Policy> fake_policy(World& world) { return std::make_unique<FakePolicy>(world); }
-
-FakeLearner::FakeLearner(World& world, uint32_t epoch) : world_(world), epoch_(epoch), signature_(fake_signature()) {}
-
-WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
-  if (version.number != updates_)
-    world_.violate("weights after " + std::to_string(updates_) + " updates have version " + version.text());
-  return fake_weights(version, version, origin_);
-}
-
-WeightsPtr FakeLearner::reference(PolicyVersion version) const {
-  return world_.scenario.config.reference.used() ? reference_weights(version, origin_) : nullptr;
-}
-
-std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }
-
-UpdateReport FakeLearner::update_with(const std::vector<StagedBatch*>& shards, double) {
-  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
-  if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
-  if (static_cast<int64_t>(shards.size()) != world_.scenario.config.trainer.shards)
-    world_.violate("update " + std::to_string(updates_) + " has the samples of " + std::to_string(shards.size()) +
-                   " shards");
-  world_.epoch = epoch_;
-  const SimulatedKind& kind = simulated_kind(world_);
-  for (StagedBatch* shard : shards) {
-    const SuperBatch& batch = static_cast<FakeStaged&>(*shard).batch;
-    if (batch.index != updates_)
-      world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(batch.index));
-    kind.check_use(world_, batch);
-  }
-  UpdateReport report;
-  const bool skipped = world_.fault(world_.scenario.update_skipped);
-  const bool empty = !skipped && updates_ % 5 == 3;  // nothing to train on
-  if (!empty) (skipped ? report.skipped : report.steps) = 1;
-  ++updates_;
-  uint64_t first_time = 0;
-  for (StagedBatch* shard : shards) {
-    const SuperBatch& batch = static_cast<FakeStaged&>(*shard).batch;
-    for (const RolloutUnits& part : batch.parts)
-      for (bool* trained : kind.trained(world_, part, batch.index))
-        if (!skipped && !std::exchange(*trained, true)) ++first_time;
-  }
-  world_.update_samples_trained.push_back(first_time);
-  return report;
-}
-
-double FakeLearner::imitate(StagedBatch&, double) {
-  if (warmed_up_ || updates_ > 0) world_.violate("a warm-up step after the end of the warm-up");
-  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("a warm-up step failed on purpose");
-  ++imitated_;
-  return 1;
-}
-
-void FakeLearner::end_warmup() {
-  if (imitated_ == 0) world_.violate("a warm-up ends without a step");
-  warmed_up_ = true;
-}
-
-LearnerState FakeLearner::save() const {
-  LearnerState state;
-  state.scalars["imitated"] = static_cast<double>(imitated_);
-  state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
-  state.model[kOrigin] = Array::of<int64_t>({1}, {origin_});
-  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
-  state.scalars["updates"] = static_cast<double>(updates_);
-  return state;
-}
-
-void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
-  origin_ = model.at(kOrigin).view<int64_t>()[0];
-}
-
-void FakeLearner::load(const LearnerState& state) {
-  const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
-  if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
-    world_.violate("a checkpoint contains parts of several updates");
-  updates_ = static_cast<uint64_t>(model);
-  imitated_ = static_cast<uint64_t>(state.scalars.at("imitated"));
-  warmed_up_ = !state.scalars.contains("warmup.checked");
-  if (imitated_ > 0 && state.scalars.at("warmup.steps") != state.scalars.at("imitated"))
-    world_.violate("a checkpoint counts other warm-up steps than its weights have had");
-  origin_ = state.model.at(kOrigin).view<int64_t>()[0];
-}
 
 }  // namespace troupe::sim

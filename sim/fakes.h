@@ -1,5 +1,5 @@
 #pragma once
-// The environments, policies and learner of one simulated run: cheap stand-ins with fully predictable results. Every
+// The environments and policies of one simulated run: cheap stand-ins with fully predictable results. Every
 // observation has a unique number, and a policy's answers are a known function of its version and that number, so that
 // rows, versions or weights in the wrong place are detected. One thread.
 
@@ -89,9 +89,9 @@ class World {
   uint32_t environments = 0;
   uint32_t epoch = 0;  // of the current learner
   std::optional<PolicyVersion> last_evaluated;
-  std::vector<uint64_t> update_samples_trained;  // per update since the last check: samples trained for the first time
-  double seconds_to_pass = 0;                    // slow forwards: time that passes before the next message
-  std::string running_kind;                      // kind of the actor that is running
+  std::map<uint64_t, uint64_t> update_samples_trained;  // by update of this process: samples trained for the first time
+  double seconds_to_pass = 0;                           // slow forwards: time that passes before the next message
+  std::string running_kind;                             // kind of the actor that is running
 };
 
 class FakeEnv final : public Env {
@@ -137,6 +137,7 @@ class WholeUpdateLearner : public Learner {
     TROUPE_CHECK(report_.has_value(), progress_);
     return *std::exchange(report_, std::nullopt);
   }
+  void hold_shards(ShardRange shards) final { TROUPE_CHECK(shards.first == 0, shards.first); }
 
  protected:
   virtual UpdateReport update_with(const std::vector<StagedBatch*>& shards, double progress) = 0;
@@ -145,32 +146,6 @@ class WholeUpdateLearner : public Learner {
   std::vector<StagedBatch*> shards_;
   double progress_ = 0;
   std::optional<UpdateReport> report_;
-};
-
-class FakeLearner final : public WholeUpdateLearner {
- public:
-  FakeLearner(World& world, uint32_t epoch);
-  std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
-  std::shared_ptr<const Signature> published_signature() const override { return signature_; }
-  WeightsPtr snapshot(PolicyVersion version) const override;
-  WeightsPtr reference(PolicyVersion version) const override;
-  std::shared_ptr<const Stager> stager() const override;
-  UpdateReport update_with(const std::vector<StagedBatch*>& shards, double progress) override;
-  double imitate(StagedBatch& demonstrations, double learning_rate) override;
-  void end_warmup() override;
-  LearnerState save() const override;
-  void begin_from(const std::map<std::string, Array>& model) override;
-  void load(const LearnerState& state) override;
-  uint64_t updates() const { return updates_; }
-
- private:
-  World& world_;
-  uint32_t epoch_;
-  std::shared_ptr<const Signature> signature_;
-  uint64_t updates_ = 0;
-  uint64_t imitated_ = 0;   // warm-up steps
-  bool warmed_up_ = false;  // the warm-up has ended
-  int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
 };
 
 }  // namespace troupe::sim

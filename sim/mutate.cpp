@@ -215,6 +215,19 @@ std::shared_ptr<SuperBatch> without_masks(const SuperBatch& batch) {
   return changed;
 }
 
+// What ranks tell each other.
+void mutate_ranks(SimulatedRun& run, caf::mailbox_element& element) {
+  const Mutation m = run.scenario().mutation;
+  if (auto* said = mutable_content<RankSaid>(element); said != nullptr && m == Mutation::rank_counted_twice)
+    for (GradientBranch& branch : said->part.branches)
+      for (float& value : branch.values.mutable_view<float>()) value *= 2;
+  if (auto* said = mutable_content<RoundSaid>(element); said != nullptr && m == Mutation::round_repeated) {
+    const RoundResult all = said->all;
+    if (run.last_round) said->all = *run.last_round;
+    run.last_round = all;
+  }
+}
+
 }  // namespace
 
 void forget_request(SimulatedRun& run, caf::scheduled_actor& actor) {
@@ -265,6 +278,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
   if (kind == "trainer" && m == Mutation::warmup_counted && element.content().match_elements<next_atom>()) {
     if (TrainerState* state = trainer_of(&actor); state->warmup) ++state->version.number;
   }
+  if (kind == "trainer" || kind == "rank trainer") mutate_ranks(run, element);
   if (kind == "worker") {
     if (m == Mutation::epoch_ignored) worker_of(&actor)->peers.epoch = 0;
     auto* reply = mutable_content<InferenceReply>(element);

@@ -13,6 +13,7 @@
 #include "actors/worker_host.h"
 #include "runtime/run_folder/run_folder.h"
 #include "runtime/run_folder/start_files.h"
+#include "sim/fake_learner.h"
 #include "sim/faults.h"
 #include "sim/schedule.h"
 

@@ -49,6 +49,8 @@ constexpr MutationInfo kMutations[] = {
     {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
     {Mutation::shard_missing, "shard_missing", "replay hands out a super-batch before its last shard has samples"},
     {Mutation::shard_repeated, "shard_repeated", "the last shard of a super-batch has the samples of the first one"},
+    {Mutation::rank_counted_twice, "rank_counted_twice", "the gradients of a rank are added twice"},
+    {Mutation::round_repeated, "round_repeated", "a rank is told the result of the round before"},
     {Mutation::token_restamped, "token_restamped", "all tokens of an answer get the version of its end", true},
     {Mutation::token_stamped_late, "token_stamped_late",
      "the first token of new weights gets the version of the token before it", true},
@@ -298,15 +300,17 @@ void give_scorers(RunConfig& c, uint64_t seed) {
   c.scorers.batch_tokens = int64_t{8} << (seed / 6 % 5);
 }
 
-// Several shards, with a worker each. Not drawn, so that older seeds stay what they were.
+// Several shards, with a worker each, and one rank or more. Not drawn, so that older seeds stay what they were.
 void give_shards(Scenario& s) {
-  const bool planted = s.mutation == Mutation::shard_missing || s.mutation == Mutation::shard_repeated;
-  if (s.seed % 5 != 2 && !planted) return;
+  const bool shards = s.mutation == Mutation::shard_missing || s.mutation == Mutation::shard_repeated;
+  const bool ranks = s.mutation == Mutation::rank_counted_twice || s.mutation == Mutation::round_repeated;
+  if (s.seed % 5 != 2 && !shards && !ranks) return;
   RunConfig& c = s.config;
   c.trainer.shards = 2 + static_cast<int64_t>(s.seed / 5 % 2);
   c.trainer.super_batch *= c.trainer.shards;
   c.replay.capacity *= c.trainer.shards;
   c.workers.count = std::max(c.workers.count, c.trainer.shards);
+  c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : Draw(s.seed, "ranks").between(1, c.trainer.shards);
   s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
 }
 
@@ -359,7 +363,8 @@ std::string Scenario::text() const {
          std::to_string(c.inference.count) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
          " reuse " + std::to_string(c.replay.max_reuse) + " capacity " + std::to_string(c.replay.capacity) +
          " super_batch " + std::to_string(c.trainer.super_batch) +
-         (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") + " " + c.algorithm.advantage +
+         (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") +
+         (c.trainer.ranks > 1 ? " ranks " + std::to_string(c.trainer.ranks) : "") + " " + c.algorithm.advantage +
          " updates " + std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) +
          " quarantine " + std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
          (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +

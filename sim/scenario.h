@@ -49,6 +49,8 @@ enum class Mutation : uint8_t {
   best_removed,
   shard_missing,
   shard_repeated,
+  rank_counted_twice,
+  round_repeated,
   // Of token runs.
   token_restamped,
   token_stamped_late,

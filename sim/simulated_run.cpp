@@ -3,6 +3,7 @@
 #include <caf/actor_registry.hpp>
 
 #include "runtime/caf/system.h"
+#include "sim/fake_learner.h"
 #include "sim/fake_reference.h"
 
 namespace troupe::sim {
@@ -48,6 +49,7 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   made->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
   made->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
   made->make_policy = [this] { return fake_policy(world); };
+  made->make_learner = [this] { return std::make_shared<FakeLearner>(world, start_version.epoch, /*leads=*/false); };
   made->make_generator = [this](double /*temperature*/) { return fake_generator(world); };
   made->make_reference = [this](double /*temperature*/, int64_t /*threads*/) { return fake_reference(world); };
   made->threads = false;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -81,6 +82,7 @@ struct SimulatedRun {
   std::vector<WeightsPtr> old_weights;
   std::map<std::pair<uint64_t, uint32_t>, Array> last_states;  // by worker and group
   std::shared_ptr<const SuperBatch> last_batch;
+  std::optional<RoundResult> last_round;  // of ranks
   RolloutPtr last_answers;
   std::vector<RolloutPtr> unused;  // groups of answers that no batch has had
   std::vector<Score> last_scores;

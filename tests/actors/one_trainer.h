@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/trainer.h"
+#include "sim/fake_learner.h"
 #include "tests/actors/one_actor.h"
 
 namespace troupe::test {

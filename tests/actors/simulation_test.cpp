@@ -174,6 +174,8 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"warm_start_counted", "starts with the counts of another one"},
       {"shard_missing", "has the samples of"},
       {"shard_repeated", "is used by more than"},
+      {"rank_counted_twice", "does not have the gradients of each shard once"},
+      {"round_repeated", "has the result of another one"},
       {"best_removed", "one of the best evaluations is gone"},
       {"state_shifted", "has the state after"},
       {"state_kept", "has the state after"},

@@ -17,7 +17,7 @@
 #include "runtime/base/log.h"
 #include "runtime/caf/system.h"
 #include "runtime/stats/snapshot.h"
-#include "sim/fakes.h"
+#include "sim/fake_learner.h"
 #include "tests/support/test.h"
 
 namespace troupe::test {

@@ -1,0 +1,162 @@
+#include "sim/fake_learner.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "sim/kinds.h"
+
+namespace troupe::sim {
+
+namespace {
+
+struct FakeStaged final : StagedBatch {
+  SuperBatch batch;
+};
+
+class FakeStager final : public Stager {
+ public:
+  explicit FakeStager(World& world) : world_(world) {}
+  std::unique_ptr<StagedBatch> stage(const SuperBatch& batch) const override {
+    if (world_.fault(world_.scenario.learner_throws / 2)) throw std::runtime_error("staging failed on purpose");
+    auto staged = std::make_unique<FakeStaged>();
+    staged->index = batch.index;
+    staged->samples = batch.samples;
+    staged->batch = batch;
+    return staged;
+  }
+
+ private:
+  World& world_;
+};
+
+const SuperBatch& batch_of(const StagedBatch* shard) { return static_cast<const FakeStaged&>(*shard).batch; }
+
+}  // namespace
+
+FakeLearner::FakeLearner(World& world, uint32_t epoch, bool leads)
+    : world_(world), epoch_(epoch), leads_(leads), signature_(fake_signature()), held_{0, shards()} {}
+
+WeightsPtr FakeLearner::snapshot(PolicyVersion version) const {
+  if (!leads_) return fake_weights({epoch_, updates_}, {epoch_, updates_}, origin_);  // only compared, not published
+  if (version.number != updates_)
+    world_.violate("weights after " + std::to_string(updates_) + " updates have version " + version.text());
+  return fake_weights(version, version, origin_);
+}
+
+WeightsPtr FakeLearner::reference(PolicyVersion version) const {
+  return world_.scenario.config.reference.used() ? reference_weights(version, origin_) : nullptr;
+}
+
+std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_shared<const FakeStager>(world_); }
+
+void FakeLearner::begin(std::span<StagedBatch* const> shards, double) {
+  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
+  if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
+  if (!batches_.empty()) world_.violate("an update begins during another one");
+  if (shards.size() != held_.count)
+    world_.violate("update " + std::to_string(updates_) + " has the samples of " + std::to_string(shards.size()) +
+                   " shards");
+  world_.epoch = epoch_;
+  batches_.assign(shards.begin(), shards.end());
+  for (const StagedBatch* shard : batches_) {
+    if (shard->index != updates_)
+      world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(shard->index));
+    simulated_kind(world_).check_use(world_, batch_of(shard));
+  }
+  if (leads_) skipped_ = world_.fault(world_.scenario.update_skipped);
+  round_ = 0;
+  rounds_ = held_.count == this->shards() ? 0 : 1 + updates_ % 2;
+}
+
+ShardNumbers FakeLearner::numbers_of(size_t shard) const {
+  return {static_cast<double>(shard), static_cast<double>(updates_), static_cast<double>(round_)};
+}
+
+Array FakeLearner::gradients_of(ShardRange shards) const {
+  float sum = 0;
+  for (size_t shard = shards.first; shard < shards.end(); ++shard) sum += static_cast<float>(shard + 1);
+  const auto count = static_cast<float>(shards.count);
+  return Array::of<float>({3}, {sum, count * static_cast<float>(updates_), count * static_cast<float>(round_)});
+}
+
+RankPart FakeLearner::say() {
+  RankPart part{held_, {}, {}};
+  if (has_numbers())
+    for (size_t shard = held_.first; shard < held_.end(); ++shard) part.numbers.push_back(numbers_of(shard));
+  if (has_numbers() && leads_) part.numbers.front().push_back(skipped_ ? 1 : 0);
+  if (has_gradients())
+    for (const ShardRange& branch : branches_of(held_, shards()))
+      part.branches.push_back({branch, gradients_of(branch)});
+  return part;
+}
+
+void FakeLearner::deliver(RoundResult all) {
+  const std::string what = "round " + std::to_string(round_) + " of update " + std::to_string(updates_);
+  std::vector<ShardNumbers> numbers;
+  if (has_numbers())
+    for (size_t shard = 0; shard < shards(); ++shard) numbers.push_back(numbers_of(shard));
+  if (!all.numbers.empty() && all.numbers.front().size() == 4) {
+    skipped_ = all.numbers.front().back() != 0;
+    all.numbers.front().pop_back();
+  }
+  const Array expected = has_gradients() ? gradients_of({0, shards()}) : Array();
+  const auto got = all.gradients.view<float>(), wanted = expected.view<float>();
+  if (!got.empty() && !wanted.empty() && got[0] != wanted[0])
+    world_.violate(what + " does not have the gradients of each shard once");
+  else if (all.numbers != numbers || !std::ranges::equal(got, wanted))
+    world_.violate(what + " has the result of another one");
+  ++round_;
+}
+
+UpdateReport FakeLearner::finish() {
+  UpdateReport report;
+  const bool empty = !skipped_ && updates_ % 5 == 3;  // nothing to train on
+  if (!empty) (skipped_ ? report.skipped : report.steps) = 1;
+  uint64_t& first_time = world_.update_samples_trained[updates_++];
+  for (const StagedBatch* shard : std::exchange(batches_, {}))
+    for (const RolloutUnits& part : batch_of(shard).parts)
+      for (bool* trained : simulated_kind(world_).trained(world_, part, batch_of(shard).index))
+        if (!skipped_ && !std::exchange(*trained, true)) ++first_time;
+  return report;
+}
+
+double FakeLearner::imitate(StagedBatch&, double) {
+  if (warmed_up_ || updates_ > 0) world_.violate("a warm-up step after the end of the warm-up");
+  if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("a warm-up step failed on purpose");
+  ++imitated_;
+  return 1;
+}
+
+void FakeLearner::end_warmup() {
+  if (imitated_ == 0) world_.violate("a warm-up ends without a step");
+  warmed_up_ = true;
+}
+
+LearnerState FakeLearner::save() const {
+  LearnerState state;
+  state.scalars["imitated"] = static_cast<double>(imitated_);
+  state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  state.model[kOrigin] = Array::of<int64_t>({1}, {origin_});
+  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  state.scalars["updates"] = static_cast<double>(updates_);
+  return state;
+}
+
+void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
+  origin_ = model.at(kOrigin).view<int64_t>()[0];
+}
+
+void FakeLearner::load(const LearnerState& state) {
+  const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
+  if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
+    world_.violate("a checkpoint contains parts of several updates");
+  updates_ = static_cast<uint64_t>(model);
+  imitated_ = static_cast<uint64_t>(state.scalars.at("imitated"));
+  warmed_up_ = !state.scalars.contains("warmup.checked");
+  if (leads_ && imitated_ > 0 && state.scalars.at("warmup.steps") != state.scalars.at("imitated"))
+    world_.violate("a checkpoint counts other warm-up steps than its weights have had");
+  origin_ = state.model.at(kOrigin).view<int64_t>()[0];
+}
+
+}  // namespace troupe::sim

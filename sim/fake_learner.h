@@ -1,0 +1,62 @@
+#pragma once
+// The learner of a simulated run, of one of its ranks. An update of several ranks has one round or two, in which it
+// checks what it is told. One thread.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/policy.h"
+#include "sim/fakes.h"
+
+namespace troupe::sim {
+
+class FakeLearner final : public Learner {
+ public:
+  // `leads`: of rank 0.
+  FakeLearner(World& world, uint32_t epoch, bool leads = true);
+  std::shared_ptr<const Signature> saved_signature() const override { return signature_; }
+  std::shared_ptr<const Signature> published_signature() const override { return signature_; }
+  WeightsPtr snapshot(PolicyVersion version) const override;
+  WeightsPtr reference(PolicyVersion version) const override;
+  std::shared_ptr<const Stager> stager() const override;
+  void begin(std::span<StagedBatch* const> shards, double progress) override;
+  Advance advance() override { return round_ < rounds_ ? Advance::waits : Advance::done; }
+  UpdateReport finish() override;
+  void hold_shards(ShardRange shards) override { held_ = shards; }
+  RankPart say() override;
+  void deliver(RoundResult all) override;
+  double imitate(StagedBatch& demonstrations, double learning_rate) override;
+  void end_warmup() override;
+  LearnerState save() const override;
+  void begin_from(const std::map<std::string, Array>& model) override;
+  void load(const LearnerState& state) override;
+  uint64_t updates() const { return updates_; }
+
+ private:
+  size_t shards() const { return static_cast<size_t>(world_.scenario.config.trainer.shards); }
+  bool has_gradients() const { return round_ + 1 == rounds_; }
+  bool has_numbers() const { return round_ == 0; }
+  ShardNumbers numbers_of(size_t shard) const;
+  // The sum of those of these shards. The numbers are small, so it is exact.
+  Array gradients_of(ShardRange shards) const;
+
+  World& world_;
+  uint32_t epoch_;
+  bool leads_;
+  std::shared_ptr<const Signature> signature_;
+  uint64_t updates_ = 0;
+  uint64_t imitated_ = 0;   // warm-up steps
+  bool warmed_up_ = false;  // the warm-up has ended
+  int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
+  ShardRange held_;
+  // Of the update under way:
+  std::vector<StagedBatch*> batches_;
+  uint64_t round_ = 0, rounds_ = 0;
+  bool skipped_ = false;  // rank 0 decides that, and says it in the first round
+};
+
+}  // namespace troupe::sim
