@@ -9,6 +9,7 @@
 #include "actors/experience/common/sampler.h"
 #include "actors/inference.h"
 #include "actors/prefetcher.h"
+#include "actors/rank_host.h"
 #include "actors/replay_buffer.h"
 #include "actors/supervisor.h"
 #include "actors/trainer.h"
@@ -30,6 +31,9 @@ inline uint64_t worker_number(caf::abstract_actor* a) { return worker_of(a)->sam
 inline TrainerState* trainer_of(caf::abstract_actor* a) { return state_of<SelfPointer<TrainerActor, TrainerState>>(a); }
 inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<PrefetcherActor, PrefetcherState>>(a);
+}
+inline RankHostState* rank_host_of(caf::abstract_actor* a) {
+  return state_of<SelfPointer<RankHostActor, RankHostState>>(a);
 }
 inline SupervisorState* supervisor_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<SupervisorActor, SupervisorState>>(a);

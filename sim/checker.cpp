@@ -51,6 +51,7 @@ void Checker::begin_process(const ReplayStart& start) {
   if (start.env_steps == 0) returns_by_step_[0] = {};
   returns_ = returns_by_step_[start.env_steps];
   world_.update_samples_trained.clear();
+  world_.batches.clear();
 }
 
 KnownActor& Checker::know(caf::scheduled_actor& actor) {

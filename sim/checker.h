@@ -36,6 +36,7 @@ struct KnownActor {
   bool is_worker() const { return kind == "worker"; }
   bool is_grader() const { return kind == "grader"; }
   bool is_inference() const { return kind == "inference"; }
+  bool is_rank() const { return kind == "rank host" || kind == "rank trainer"; }
 };
 
 class Checker {

@@ -30,8 +30,6 @@ class FakeStager final : public Stager {
   World& world_;
 };
 
-const SuperBatch& batch_of(const StagedBatch* shard) { return static_cast<const FakeStaged&>(*shard).batch; }
-
 }  // namespace
 
 FakeLearner::FakeLearner(World& world, uint32_t epoch, bool leads)
@@ -53,20 +51,36 @@ std::shared_ptr<const Stager> FakeLearner::stager() const { return std::make_sha
 void FakeLearner::begin(std::span<StagedBatch* const> shards, double) {
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("an update failed on purpose");
   if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
-  if (!batches_.empty()) world_.violate("an update begins during another one");
+  if (batches_ > 0) world_.violate("an update begins during another one");
+  const std::string what = "update " + std::to_string(updates_);
   if (shards.size() != held_.count)
-    world_.violate("update " + std::to_string(updates_) + " has the samples of " + std::to_string(shards.size()) +
-                   " shards");
-  world_.epoch = epoch_;
-  batches_.assign(shards.begin(), shards.end());
-  for (const StagedBatch* shard : batches_) {
-    if (shard->index != updates_)
-      world_.violate("update " + std::to_string(updates_) + " uses batch " + std::to_string(shard->index));
-    simulated_kind(world_).check_use(world_, batch_of(shard));
+    world_.violate(what + " has the samples of " + std::to_string(shards.size()) + " shards");
+  batches_ = shards.size();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (shards[i]->index != updates_) world_.violate(what + " uses batch " + std::to_string(shards[i]->index));
+    world_.batches[version()][held_.first + i] = static_cast<FakeStaged&>(*shards[i]).batch;
   }
-  if (leads_) skipped_ = world_.fault(world_.scenario.update_skipped);
+  if (leads_)
+    skipped_ = world_.skipped.try_emplace(version(), world_.fault(world_.scenario.update_skipped)).first->second;
   round_ = 0;
   rounds_ = held_.count == this->shards() ? 0 : 1 + updates_ % 2;
+}
+
+uint64_t FakeLearner::use_batches() {
+  const SimulatedKind& kind = simulated_kind(world_);
+  world_.epoch = epoch_;
+  const auto& batches = world_.batches[version()];
+  if (batches.size() != shards())
+    world_.violate("update " + std::to_string(updates_) + " is complete with the samples of " +
+                   std::to_string(batches.size()) + " shards");
+  for (const auto& [shard, batch] : batches) kind.check_use(world_, batch);
+  uint64_t first_time = 0;
+  for (const auto& [shard, batch] : batches)
+    for (const RolloutUnits& part : batch.parts)
+      for (bool* trained : kind.trained(world_, part, batch.index))
+        if (!skipped_ && !std::exchange(*trained, true)) ++first_time;
+  world_.batches.erase(version());
+  return first_time;
 }
 
 ShardNumbers FakeLearner::numbers_of(size_t shard) const {
@@ -113,11 +127,10 @@ UpdateReport FakeLearner::finish() {
   UpdateReport report;
   const bool empty = !skipped_ && updates_ % 5 == 3;  // nothing to train on
   if (!empty) (skipped_ ? report.skipped : report.steps) = 1;
-  uint64_t& first_time = world_.update_samples_trained[updates_++];
-  for (const StagedBatch* shard : std::exchange(batches_, {}))
-    for (const RolloutUnits& part : batch_of(shard).parts)
-      for (bool* trained : simulated_kind(world_).trained(world_, part, batch_of(shard).index))
-        if (!skipped_ && !std::exchange(*trained, true)) ++first_time;
+  if (leads_ && !world_.update_samples_trained.contains(updates_))
+    world_.update_samples_trained[updates_] = use_batches();
+  abandon();
+  ++updates_;
   return report;
 }
 

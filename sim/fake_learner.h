@@ -1,6 +1,6 @@
 #pragma once
 // The learner of a simulated run, of one of its ranks. An update of several ranks has one round or two, in which it
-// checks what it is told. One thread.
+// checks what it is told. What an update does to the World happens when rank 0 completes it, and once. One thread.
 
 #include <cstdint>
 #include <map>
@@ -26,6 +26,7 @@ class FakeLearner final : public Learner {
   void begin(std::span<StagedBatch* const> shards, double progress) override;
   Advance advance() override { return round_ < rounds_ ? Advance::waits : Advance::done; }
   UpdateReport finish() override;
+  void abandon() override { batches_ = rounds_ = round_ = 0; }
   void hold_shards(ShardRange shards) override { held_ = shards; }
   RankPart say() override;
   void deliver(RoundResult all) override;
@@ -41,6 +42,9 @@ class FakeLearner final : public Learner {
   bool has_gradients() const { return round_ + 1 == rounds_; }
   bool has_numbers() const { return round_ == 0; }
   ShardNumbers numbers_of(size_t shard) const;
+  PolicyVersion version() const { return {epoch_, updates_}; }
+  // All ranks have had the samples of their shards. Returns how many were trained for the first time.
+  uint64_t use_batches();
   // The sum of those of these shards. The numbers are small, so it is exact.
   Array gradients_of(ShardRange shards) const;
 
@@ -54,7 +58,7 @@ class FakeLearner final : public Learner {
   int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
   ShardRange held_;
   // Of the update under way:
-  std::vector<StagedBatch*> batches_;
+  size_t batches_ = 0;
   uint64_t round_ = 0, rounds_ = 0;
   bool skipped_ = false;  // rank 0 decides that, and says it in the first round
 };

@@ -90,8 +90,11 @@ class World {
   uint32_t epoch = 0;  // of the current learner
   std::optional<PolicyVersion> last_evaluated;
   std::map<uint64_t, uint64_t> update_samples_trained;  // by update of this process: samples trained for the first time
-  double seconds_to_pass = 0;                           // slow forwards: time that passes before the next message
-  std::string running_kind;                             // kind of the actor that is running
+  // Of updates under way, by the version that they begin with: the part of each shard, once a rank has begun with it.
+  std::map<PolicyVersion, std::map<size_t, SuperBatch>> batches;
+  std::map<PolicyVersion, bool> skipped;  // updates that are not finite, however often they are tried
+  double seconds_to_pass = 0;             // slow forwards: time that passes before the next message
+  std::string running_kind;               // kind of the actor that is running
 };
 
 class FakeEnv final : public Env {

@@ -35,7 +35,7 @@ bool belongs_to(SimulatedRun& run, const KnownActor& known, const WorkerActor& w
 }
 
 bool of_node(SimulatedRun& run, const KnownActor& known) {
-  if (known.kind == "worker host") return true;
+  if (known.kind == "worker host" || (known.is_rank() && !run.ranks.empty())) return true;
   if (!known.is_worker() && !known.is_grader()) return false;
   for (const WorkerProcess& node : run.nodes) {
     const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
@@ -56,6 +56,21 @@ bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& w
   const KnownActor& known = run.checker.actors()[victim->id()];
   run.outcome.killed_scorers += known.role == Role::scoring;
   kill(run, victim, known.kind + "#" + std::to_string(known.ordinal));
+  return true;
+}
+
+// Kills a rank process.
+bool kill_rank(SimulatedRun& run) {
+  RankProcess& rank = run.ranks[run.rng.below(run.ranks.size())];
+  if (rank.host_ended) return false;
+  const auto host = caf::actor_cast<caf::strong_actor_ptr>(rank.host);
+  if (!is_initialized(run, host)) return false;
+  run.event("a rank process is killed");
+  const RankActor& trainer = rank_host_of(host->get())->rank;
+  kill(run, caf::actor_cast<caf::strong_actor_ptr>(trainer), "of a rank");
+  kill(run, host, "of a rank");
+  rank.host_ended = true;
+  ++run.outcome.killed_ranks;
   return true;
 }
 
@@ -122,7 +137,7 @@ void inject_faults(SimulatedRun& run) {
   if (run.endings < s.max_endings) {
     if (run.chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return !known.is_worker() && !known.is_grader() && !known.is_inference() && known.kind != "worker host" &&
+        return !known.is_worker() && !known.is_grader() && !known.is_inference() && !of_node(run, known) &&
                known.kind != "supervisor";
       };
       if (kill_one(run, essential)) {
@@ -150,6 +165,7 @@ void inject_faults(SimulatedRun& run) {
                         run.disk.operations() + run.rng.below(12), 1 + run.rng.below(8)});
     counted(true);
   }
+  if (!run.ranks.empty() && run.chance(0.02)) counted(kill_rank(run));
   if (run.nodes.empty()) return;
   WorkerProcess& node = run.nodes[run.rng.below(run.nodes.size())];
   if (run.chance(s.cut) && !node.links.empty()) {

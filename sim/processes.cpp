@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/rank_host.h"
 #include "actors/resume.h"
 #include "actors/worker_host.h"
 #include "runtime/run_folder/run_folder.h"
@@ -50,6 +51,22 @@ void spawn_hosts(SimulatedRun& run) {
           run.event("a worker host ended: " + error);
           node.host_ended = true;
         });
+  }
+}
+
+// There is no connection between a rank and the run: what can get lost is the rank.
+void spawn_ranks(SimulatedRun& run) {
+  for (RankProcess& rank : run.ranks) {
+    if (!rank.host_ended) continue;
+    rank.host_ended = false;
+    RunAddress address;
+    address.local = [&run] { return JoinService(run.supervisor); };
+    rank.host =
+        run.system->spawn(rank_host, RankHostDependencies{address, [&run](const std::string&) { return run.context; },
+                                                          [&run, &rank](const std::string& error) {
+                                                            run.event("a rank process ended: " + error);
+                                                            rank.host_ended = true;
+                                                          }});
   }
 }
 
@@ -113,6 +130,7 @@ void start_process(SimulatedRun& run) {
   if (run.scenario().mutation == Mutation::actor_leaked)
     run.leaked = run.system->spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
   spawn_hosts(run);
+  spawn_ranks(run);
 }
 
 void check_outcome(SimulatedRun& run) {
@@ -165,6 +183,7 @@ void run_process(SimulatedRun& run) {
     if (run.crashed || run.world.violation) break;
     if (!step(run)) {
       spawn_hosts(run);
+      spawn_ranks(run);
       if (run.scheduler->jobs.empty()) idle(run);
     }
   }
@@ -182,7 +201,8 @@ void end_process(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes) cut(run, node, false);
   if (!run.crashed) drain(run);
   const auto left = alive(run, [&](const KnownActor& known) {
-    return known.kind != "worker host" && !known.is_worker() && !known.is_grader();
+    return known.kind != "worker host" && !known.is_worker() && !known.is_grader() &&
+           (run.ranks.empty() || !known.is_rank());
   });
   if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
   run.done = !run.crashed && run.run_outcome.error.empty() && run.run_outcome.reason != "interrupted";
@@ -196,6 +216,8 @@ void end_process(SimulatedRun& run) {
 void finish(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes)
     if (!node.host_ended) caf::anon_send(node.host, Stop{"the end"});
+  for (RankProcess& rank : run.ranks)
+    if (!rank.host_ended) caf::anon_send(rank.host, Stop{"the end"});
   drain(run);
   if (run.world.violation) return;
   const size_t running = run.system->registry().running();

@@ -11,83 +11,6 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr MutationInfo kMutations[] = {
-    {Mutation::reply_twice, "reply_twice", "an inference actor answers a request twice"},
-    {Mutation::reply_lost, "reply_lost", "an answer has the number of another request"},
-    {Mutation::reply_shifted, "reply_shifted", "the values of an answer are shifted by one row"},
-    {Mutation::reply_relabelled, "reply_relabelled", "an answer names a version that did not compute it"},
-    {Mutation::request_lost, "request_lost", "an inference actor forgets a request"},
-    {Mutation::answers_unheard, "answers_unheard", "from some point on a worker receives no answer"},
-    {Mutation::credit_lost, "credit_lost", "a credit that replay granted never reaches its worker"},
-    {Mutation::credit_extra, "credit_extra", "a worker gets more credits than replay granted"},
-    {Mutation::rollout_twice, "rollout_twice", "a worker pushes a rollout twice"},
-    {Mutation::rollout_renumbered, "rollout_renumbered", "a worker skips a sequence number"},
-    {Mutation::rollout_miscounted, "rollout_miscounted", "a rollout claims one sample more than it contains"},
-    {Mutation::rollout_reordered, "rollout_reordered", "two steps of a rollout are swapped"},
-    {Mutation::weights_old, "weights_old", "the publisher sends an older version again"},
-    {Mutation::weights_torn, "weights_torn", "a snapshot contains tensors of two versions"},
-    {Mutation::batch_again, "batch_again", "replay hands out the samples of the previous batch again"},
-    {Mutation::update_claimed, "update_claimed", "the trainer reports a failed update as made, and the reverse"},
-    {Mutation::lag_cap_off, "lag_cap_off", "replay allows two updates more than max_policy_lag"},
-    {Mutation::max_batch_off, "max_batch_off", "the batcher exceeds max_batch"},
-    {Mutation::gamma_off, "gamma_off", "workers use a different gamma"},
-    {Mutation::final_observation_reset, "final_observation_reset",
-     "the value after a truncation is that of the next episode"},
-    {Mutation::evaluation_old, "evaluation_old", "the last evaluation plays an older policy"},
-    {Mutation::checkpoint_missing, "checkpoint_missing", "a checkpoint is reported as written but does not exist"},
-    {Mutation::epoch_kept, "epoch_kept", "a resumed run continues with the old epoch"},
-    {Mutation::quarantine_off, "quarantine_off", "a sub-environment that keeps failing is activated again and again"},
-    {Mutation::last_words_lost, "last_words_lost", "workers do not report the samples that they leave unfinished"},
-    {Mutation::actor_leaked, "actor_leaked", "an actor outlives the run"},
-    {Mutation::state_shifted, "state_shifted", "the recurrent states of an answer are shifted by one row"},
-    {Mutation::parameters_shifted, "parameters_shifted", "the policy parameters of an answer are shifted by one row"},
-    {Mutation::state_kept, "state_kept", "a worker sends the recurrent state of the previous request again"},
-    {Mutation::start_forgotten, "start_forgotten", "a rollout does not mark the start of an episode"},
-    {Mutation::warm_start_lost, "warm_start_lost", "a run that is given weights starts with new ones"},
-    {Mutation::warm_start_counted, "warm_start_counted",
-     "a run that is given weights keeps the counts of the run that they come from"},
-    {Mutation::best_removed, "best_removed", "the checkpoint with the best evaluation is deleted"},
-    {Mutation::shard_missing, "shard_missing", "replay hands out a super-batch before its last shard has samples"},
-    {Mutation::shard_repeated, "shard_repeated", "the last shard of a super-batch has the samples of the first one"},
-    {Mutation::rank_counted_twice, "rank_counted_twice", "the gradients of a rank are added twice"},
-    {Mutation::round_repeated, "round_repeated", "a rank is told the result of the round before"},
-    {Mutation::token_restamped, "token_restamped", "all tokens of an answer get the version of its end", true},
-    {Mutation::token_stamped_late, "token_stamped_late",
-     "the first token of new weights gets the version of the token before it", true},
-    {Mutation::cells_kept, "cells_kept",
-     "answers that should be computed anew keep the keys and values of older weights", true},
-    {Mutation::finish_ignored, "finish_ignored",
-     "answers that should be finished with their weights go on with new ones", true},
-    {Mutation::slot_shared, "slot_shared", "two answers use the same slot of keys and values", true},
-    {Mutation::group_split, "group_split", "a group of answers loses its last one", true},
-    {Mutation::group_repeated, "group_repeated", "a worker pushes the answers of the previous group again", true},
-    {Mutation::request_unended, "request_unended", "a generator stops working on a request", true},
-    {Mutation::late_dropped, "late_dropped", "updates do not wait for late answers, although they should", true},
-    {Mutation::late_trained, "late_trained", "an update uses a late group of answers that replay has dropped", true},
-    {Mutation::mask_lost, "mask_lost", "an update trains on tokens that are masked because they are too old", true},
-    {Mutation::epoch_ignored, "epoch_ignored", "a resumed run draws the same prompts again", true},
-    {Mutation::score_lost, "score_lost", "the scores of a group never reach its worker", true},
-    {Mutation::score_moved, "score_moved", "a group gets the scores of another one", true},
-    {Mutation::score_of_another_answer, "score_of_another_answer", "the answers of a group get each other's scores",
-     true},
-    {Mutation::call_mixed, "call_mixed", "two groups that are scored in one call get each other's scores", true},
-    {Mutation::score_zeroed, "score_zeroed", "an answer on which the verifier failed gets a reward of 0", true},
-    {Mutation::parts_moved, "parts_moved", "the answers of a group get the parts of each other's scores", true},
-    {Mutation::scored_left_out, "scored_left_out", "an answer that has a score counts as one without", true},
-    {Mutation::failure_hidden, "failure_hidden",
-     "an answer on which the verifier failed counts as one that has no score", true},
-    {Mutation::baseline_of_another_prompt, "baseline_of_another_prompt", "a group gets the baseline of another prompt",
-     true},
-    {Mutation::reward_changed, "reward_changed", "an update uses other rewards than those that arrived", true},
-    {Mutation::reference_moved, "reference_moved",
-     "the log-probabilities of the reference are those of the next token, or of another group", true},
-    {Mutation::reference_of_policy, "reference_of_policy", "a scorer gets the weights of the trained policy", true},
-    {Mutation::warmup_counted, "warmup_counted", "a warm-up step counts as an update", true},
-    {Mutation::message_trained, "message_trained", "a token of a message is in an answer, as if it was sampled", true},
-    {Mutation::message_changed, "message_changed", "an answer has another message than its task gave", true},
-    {Mutation::history_cut, "history_cut", "a turn is asked for without the start of its conversation", true},
-};
-
 class Draw {
  public:
   explicit Draw(uint64_t seed, const char* stream = "scenario") : rng_(derive_key(seed, stream)) {}
@@ -261,7 +184,7 @@ std::string text_of_steps(const RunConfig& c) {
 }
 
 RunKind drawn_kind(uint64_t seed, Mutation mutation) {
-  for (const MutationInfo& info : kMutations)
+  for (const MutationInfo& info : mutations())
     if (info.mutation == mutation) return info.tokens ? RunKind::tokens : RunKind::control;
   return Draw(seed, "kind").chance(1.0 / 3) ? RunKind::tokens : RunKind::control;
 }
@@ -310,7 +233,9 @@ void give_shards(Scenario& s) {
   c.trainer.super_batch *= c.trainer.shards;
   c.replay.capacity *= c.trainer.shards;
   c.workers.count = std::max(c.workers.count, c.trainer.shards);
-  c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : Draw(s.seed, "ranks").between(1, c.trainer.shards);
+  Draw draw(s.seed, "ranks");
+  c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : draw.between(1, c.trainer.shards);
+  s.rank_processes = c.trainer.ranks > 1 && draw.chance(0.5);
   s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
 }
 
@@ -354,8 +279,6 @@ void draw_tokens(Scenario& s) {
 
 }  // namespace
 
-std::span<const MutationInfo> mutations() { return kMutations; }
-
 std::string Scenario::text() const {
   const RunConfig& c = config;
   return (is_token_run(c) ? text_of_tokens(c) : text_of_steps(c)) + " workers " + std::to_string(c.workers.count) +
@@ -364,9 +287,10 @@ std::string Scenario::text() const {
          " reuse " + std::to_string(c.replay.max_reuse) + " capacity " + std::to_string(c.replay.capacity) +
          " super_batch " + std::to_string(c.trainer.super_batch) +
          (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") +
-         (c.trainer.ranks > 1 ? " ranks " + std::to_string(c.trainer.ranks) : "") + " " + c.algorithm.advantage +
-         " updates " + std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) +
-         " quarantine " + std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
+         (c.trainer.ranks > 1 ? " ranks " + std::to_string(c.trainer.ranks) : "") +
+         (rank_processes ? " in processes " : " ") + c.algorithm.advantage + " updates " +
+         std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
+         std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +
          (c.checkpoint.keep_best > 0 ? " best " + std::to_string(c.checkpoint.keep_best) : "") +
          (given_weights > 0 ? " given weights" : "") + (row_broken > 0 ? " broken rows" : "") +
          (recurrence.state_size > 0 ? " recurrent, states every " + std::to_string(recurrence.sequence) : "");

@@ -102,8 +102,9 @@ struct Scenario {
   RunConfig config;
   Recurrence recurrence;  // state of the policies
   Schedule schedule = Schedule::uniform;
-  int64_t nodes = 0;          // remote worker processes
-  int64_t given_weights = 0;  // number of the weights that the run starts from; 0 = new weights
+  int64_t nodes = 0;            // remote worker processes
+  bool rank_processes = false;  // ranks besides the first are processes of their own
+  int64_t given_weights = 0;    // number of the weights that the run starts from; 0 = new weights
   Mutation mutation = Mutation::none;
   // Probabilities per scheduler step.
   double clock = 0.01;  // time passes while messages are waiting

@@ -53,9 +53,11 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   made->make_generator = [this](double /*temperature*/) { return fake_generator(world); };
   made->make_reference = [this](double /*temperature*/, int64_t /*threads*/) { return fake_reference(world); };
   made->threads = false;
+  made->rank_processes = scenario().rank_processes;
   made->run_id = "simulation";
   context = made;
   nodes.resize(static_cast<size_t>(scenario().nodes));
+  if (scenario().rank_processes) ranks.resize(static_cast<size_t>(scenario().config.trainer.ranks - 1));
 }
 
 void SimulatedRun::event(const std::string& text) {

@@ -40,6 +40,12 @@ struct WorkerProcess {
   caf::actor_clock::time_point stalled_until;
 };
 
+// A rank besides the first in a process of its own.
+struct RankProcess {
+  RankHostActor host;
+  bool host_ended = true;
+};
+
 struct SimulatedRun {
   SimulatedRun(const Scenario& scenario, const std::function<void(const std::string&)>& trace);
 
@@ -63,6 +69,7 @@ struct SimulatedRun {
   size_t running_at_rest = 0;
   RunContextPtr context;
   std::vector<WorkerProcess> nodes;
+  std::vector<RankProcess> ranks;
   std::vector<std::shared_ptr<Link>> old_links;
 
   SupervisorActor supervisor;

@@ -25,6 +25,7 @@ struct Outcome {
   uint64_t lost_groups = 0;         // on which a verifier died
   uint64_t shared_scorings = 0;     // forward passes of scorers with several groups of answers
   uint64_t killed_scorers = 0;
+  uint64_t killed_ranks = 0;   // rank processes
   uint64_t turns = 0;          // of answers, after the first ones
   uint64_t computed_anew = 0;  // tokens of answers whose keys and values older weights had made before
 };

@@ -122,6 +122,17 @@ TEST_CASE("simulation: scorers compute several groups at a time, and die") {
   CHECK(killed >= 10);
 }
 
+TEST_CASE("simulation: rank processes are killed, and the others go on") {
+  const QuietLog quiet;
+  uint64_t killed = 0;
+  for (uint64_t seed = 2; seed <= 500; seed += 5) {  // those with shards
+    const Outcome outcome = simulate(seed);
+    CHECK_MESSAGE(!outcome.violation, describe(seed, outcome));
+    killed += outcome.killed_ranks;
+  }
+  CHECK(killed >= 20);
+}
+
 TEST_CASE("simulation: keys and values are computed anew with new weights") {
   const QuietLog quiet;
   uint64_t computed_anew = 0;
