@@ -35,10 +35,10 @@ void pump(PrefetcherSelf self) {
   }
 }
 
-// The first shards, which rank 0 computes while no rank is missing.
-size_t own_shards(const RunContext& context) {
-  const TrainerConfig& config = context.config.trainer;
-  return shards_of_rank(0, static_cast<size_t>(config.ranks), static_cast<size_t>(config.shards)).count;
+// The first ones, which rank 0 computes while no rank is missing.
+std::span<const std::shared_ptr<const SuperBatch>> own_shards(const RunContext& context, const BatchMessage& message) {
+  const auto ranks = static_cast<size_t>(context.config.trainer.ranks);
+  return std::span(message.shards).first(shards_of_rank(0, ranks, message.shards.size()).count);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ PrefetcherActor::behavior_type prefetcher(PrefetcherSelf self, RunContextPtr con
         st.asked = false;
         const auto begin = self->clock().now();
         double copied = 0;
-        for (const auto& shard : std::span(message.shards).first(own_shards(*context))) {
+        for (const auto& shard : own_shards(*context, message)) {
           st.staged.push_back(st.stager->stage(*shard));
           copied += st.staged.back()->stages.copy;
         }

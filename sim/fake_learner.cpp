@@ -167,7 +167,8 @@ void FakeLearner::load(const LearnerState& state) {
   updates_ = static_cast<uint64_t>(model);
   imitated_ = static_cast<uint64_t>(state.scalars.at("imitated"));
   warmed_up_ = !state.scalars.contains("warmup.checked");
-  if (leads_ && imitated_ > 0 && state.scalars.at("warmup.steps") != state.scalars.at("imitated"))
+  if (leads_ && imitated_ > 0 && state.scalars.contains("warmup.steps") &&
+      state.scalars.at("warmup.steps") != state.scalars.at("imitated"))
     world_.violate("a checkpoint counts other warm-up steps than its weights have had");
   origin_ = state.model.at(kOrigin).view<int64_t>()[0];
 }

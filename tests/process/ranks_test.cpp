@@ -19,23 +19,23 @@ std::set<pid_t> ranks_of(TrainProcess& run) { return children_of(run.process().i
 
 }  // namespace
 
-TEST_CASE("ranks: a run on three ranks trains, ends in order, and is resumed on one and on two") {
+TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on one and on two") {
   const TempFolder folder;
   const std::string path = folder / "run";
   std::set<pid_t> ranks;
   {
-    TrainProcess run(path, Words{"--ranks", "3"} + kEndless);
+    TrainProcess run(path, Words{"--ranks", "4"} + kEndless);
     CHECK(run.makes_updates(5));
     ranks = ranks_of(run);
-    CHECK(ranks.size() == 2);
+    CHECK(ranks.size() == 3);
     CHECK(run.interrupt() == 130);
     CHECK(balances(run.summary()["ledger"]));
     CHECK(checkpoints_of(path).back() == run.updates());
   }
   CHECK(eventually([&] { return all_gone(ranks); }));
   const Json config = json_of(path + "/config.json");
-  CHECK(config["trainer"]["shards"] == 3);
-  CHECK(config["workers"]["count"] == 3);
+  CHECK(config["trainer"]["shards"] == 4);
+  CHECK(config["workers"]["count"] == 4);
   for (const char* number : {"1", "2"}) {
     CAPTURE(number);
     TrainProcess run(path, Words{"--ranks", number} + kEndless);
@@ -52,11 +52,14 @@ TEST_CASE("ranks: a rank that is killed is started again, and nothing is lost") 
   for (int i = 0; i < 3; ++i) {
     CAPTURE(i);
     CHECK(run.makes_updates(3));
-    std::set<pid_t> ranks;
-    CHECK(eventually([&] { return (ranks = ranks_of(run)).size() == 1 && runs(*ranks.begin()); }));
-    kill(*ranks.begin(), SIGKILL);
+    const std::string number = std::to_string(i + 1);
+    CHECK(eventually([&] { return has(run.process().err(), "rank process " + number + ": joined"); }));
     CHECK(run.makes_updates(3));
+    const std::set<pid_t> ranks = ranks_of(run);
+    REQUIRE(ranks.size() == 1);
+    kill(*ranks.begin(), SIGKILL);
     CHECK(eventually([&] { return log_count(run.folder(), "is gone") == static_cast<size_t>(i + 1); }));
+    CHECK(run.makes_updates(3));
   }
   CHECK(run.interrupt() == 130);
   const Json ledger = run.summary()["ledger"];

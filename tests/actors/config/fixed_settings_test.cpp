@@ -20,6 +20,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "env.step_timeout_ms",
                                            "env.start_timeout_ms",
                                            "replay.late",
+                                           "trainer.ranks",
                                            "reward_model.threads",
                                            "task.python",
                                            "task.verifier_timeout_ms",

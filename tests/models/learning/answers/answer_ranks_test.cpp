@@ -78,7 +78,7 @@ TEST_CASE("answer_ranks: any division of the shards gives the same bytes") {
       micro_batches.back() += report.metrics.at("micro_batches");
     }
   }
-  CHECK(micro_batches[1] > 1.5 * micro_batches[0]);
+  CHECK(micro_batches[1] > micro_batches[0]);
 }
 
 TEST_CASE("answer_ranks: with critics, their own learning rates, and updates of the value function alone") {
@@ -116,7 +116,7 @@ TEST_CASE("answer_ranks: with each aggregation, and what estimators and correcti
                          Case{"seq-mean-token-sum", "reinforce_plus_plus_baseline",
                               R"({"is": "token", "batch_normalize": true})", "computed"},
                          Case{"seq-mean-token-mean", "gpg", R"({"is": "sequence"})", "interpolated"},
-                         Case{"seq-mean-token-sum-norm", "optimal_token_baseline", R"({"is": "token"})", "rollout"},
+                         Case{"seq-mean-token-sum-norm", "optimal_token_baseline", R"({"is": "token"})", "computed"},
                          Case{"token-mean", "rloo", R"({"is": "token"})", "interpolated"}}) {
     CAPTURE(of.advantage);
     ShardSettings settings = rank_settings();
