@@ -53,6 +53,9 @@ caf::result<Welcome> join_rank(SupervisorSelf self, const JoinRequest& request) 
   auto& st = self->state;
   if (!st.context->rank_processes)
     return make_error(Fault::bad_message, "the run trains on one rank; train with --ranks");
+  // A host that joins again has given up its rank, for example because the answer to its RankReady came too late.
+  const caf::actor_addr host = self->current_sender()->address();
+  if (st.rank_hosts.erase(host) > 0) self->demonitor(host);
   if (are_ranks_complete(st)) return make_error(Fault::not_ready, all_ranks(st));
   const uint64_t process = st.next_rank_process++;
   st.joins.info("rank process " + std::to_string(process) + " joins" + from(request), self->clock().now());

@@ -91,14 +91,19 @@ struct SupervisedRun {
   explicit SupervisedRun(
       std::shared_ptr<Learner> learner = nullptr, int64_t workers = 0,
       const std::function<bool()>& can_make_env = [] { return true; }, uint32_t epoch = 0)
-      : world(sim::Scenario{.config = small_config(workers)}) {
+      : SupervisedRun(std::move(learner), small_config(workers), can_make_env, epoch) {}
+  SupervisedRun(
+      std::shared_ptr<Learner> learner, const RunConfig& config,
+      const std::function<bool()>& can_make_env = [] { return true; }, uint32_t epoch = 0)
+      : world(sim::Scenario{.config = config}) {
     open_log(nullptr, {.to_stderr = false});
     register_messages(system_config);
     configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
     system = std::make_unique<caf::actor_system>(system_config);
     scheduler = &dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
     auto context = std::make_shared<RunContext>();
-    context->config = small_config(workers);
+    context->config = config;
+    context->rank_processes = config.trainer.ranks > 1;
     context->spec = sim::fake_spec();
     context->make_env = [this, can_make_env](const EnvConfig& env) {
       if (!can_make_env()) throw std::runtime_error("no simulator");

@@ -10,6 +10,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/rank_trainer.h"
 #include "actors/stats.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory_disk.h"
@@ -129,6 +130,32 @@ TEST_CASE("supervisor: a worker of another process is told the epoch of the run,
   }
   CHECK(seeds[0] == RunConfig().seed);
   CHECK(seeds[1] != seeds[0]);
+}
+
+TEST_CASE("supervisor: a rank process that joins again takes its own place, and no other process does") {
+  RunConfig config = small_config();
+  config.trainer.shards = config.trainer.ranks = 2;
+  config.trainer.super_batch = 32;
+  SupervisedRun run(nullptr, config);
+  const caf::scoped_actor host(*run.system), other(*run.system);
+  // Why the request is refused; empty if it is not.
+  const auto ask = [&](const caf::scoped_actor& from, const auto& request, const auto& taken) {
+    std::string refused;
+    auto asked = from->request(run.root, 10s, request);
+    run.scheduler->run();
+    asked.receive(taken, [&](const caf::error& error) { refused = describe(error); });
+    return refused;
+  };
+  const auto join = [&](const caf::scoped_actor& from) {
+    return ask(from, JoinRequest{kProtocolVersion, kRankKind, "test", 1}, [](const Welcome&) {});
+  };
+  CHECK(join(host) == "");
+  const RankActor rank = run.system->spawn(rank_trainer, run.state().context,
+                                           std::make_shared<FakeLearner>(run.world, 0, /*leads=*/false));
+  CHECK(ask(host, RankReady{rank, *fake_signature(), fake_fields()}, [] {}) == "");
+  CHECK(join(other) == "the run has all of its 2 ranks");
+  CHECK(join(host) == "");
+  caf::anon_send(rank, Stop{"the end"});
 }
 
 TEST_CASE("supervisor: a process that belongs to another run may not join") {
