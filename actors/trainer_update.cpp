@@ -194,9 +194,11 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
     if (st.context->rank_processes) st.update->before = std::make_shared<const LearnerState>(st.learner->save());
     return begin_attempt(self);
   }
-  const auto shards = static_cast<size_t>(st.context->config.trainer.shards);
-  const std::vector<StagedBatch*> batches = own_batches(st, shards);
-  st.learner->hold_shards({0, shards});
+  std::vector<StagedBatch*> batches = message.batches();
+  if (st.group) {  // without the other ranks
+    batches = own_batches(st, st.group->shards());
+    st.learner->hold_shards({0, st.group->shards()});
+  }
   TrainerUpdate update = *std::exchange(st.update, std::nullopt);
   update.report = std::make_shared<const UpdateReport>(st.learner->update(batches, progress));
   update.samples = update.batch.samples();
