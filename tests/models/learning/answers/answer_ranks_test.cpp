@@ -66,7 +66,7 @@ std::vector<UpdateReport> check_ranks(const ShardSettings& settings) {
 
 TEST_CASE("answer_ranks: any division of the shards gives the same bytes") {
   std::vector<double> micro_batches;
-  for (const int64_t micro_batch_tokens : {0, 30}) {
+  for (const int64_t micro_batch_tokens : {0, 15}) {
     CAPTURE(micro_batch_tokens);
     ShardSettings settings = rank_settings();
     settings.micro_batch_tokens = micro_batch_tokens;
@@ -87,7 +87,7 @@ TEST_CASE("answer_ranks: with critics, their own learning rates, and updates of 
       CAPTURE(advantage);
       ShardSettings settings = rank_settings();
       settings.model.critic = critic;
-      settings.micro_batch_tokens = 30;
+      settings.micro_batch_tokens = 15;
       settings.config.algorithm.advantage = advantage;
       settings.config.algorithm.bootstrap_cut_answers = true;
       settings.config.trainer.value_lr = 0.01;
@@ -166,7 +166,7 @@ TEST_CASE("answer_ranks: with an exact KL to the reference, of all weights and o
     CAPTURE(lora);
     ShardSettings settings = rank_settings();
     if (lora) settings.model = lora_model(rank_shape(), 4, 8);
-    settings.micro_batch_tokens = 30;
+    settings.micro_batch_tokens = 15;
     settings.config.reference.model = "start";
     settings.config.reference.place = "loss";
     settings.config.reference.kl = "full";
@@ -236,7 +236,7 @@ TEST_CASE("answer_ranks: with several turns, whose ends have rewards, and with m
 
 TEST_CASE("answer_ranks: an update that is abandoned leaves nothing in the one that is made in its place") {
   ShardSettings settings = rank_settings();
-  settings.micro_batch_tokens = 30;
+  settings.micro_batch_tokens = 15;
   settings.model.critic = CriticKind::separate;
   settings.config.algorithm.advantage = "gae";
   settings.config.reference.model = "start";
