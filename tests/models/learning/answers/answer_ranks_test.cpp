@@ -132,6 +132,8 @@ TEST_CASE("answer_ranks: with surrogates that compare tokens, and with KL and en
     CAPTURE(surrogate);
     ShardSettings settings = rank_settings();
     settings.config.algorithm.surrogate = surrogate;
+    if (surrogate == std::string("clip_cov"))  // draws half of the tokens, nearly all of which are candidates
+      settings.config.algorithm.surrogate_params = R"({"cov_low": -50, "cov_high": 50, "fraction": 0.5})";
     settings.config.algorithm.entropy_coef = 0.01;
     settings.config.algorithm.kl_coef = 0.1;
     settings.config.algorithm.kl_controller = "adaptive";
