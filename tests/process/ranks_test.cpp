@@ -82,6 +82,23 @@ TEST_CASE("ranks: a rank that stands still loses its shards, and joins again whe
   CHECK(run.interrupt() == 130);
 }
 
+TEST_CASE("ranks: a run that trains a language model with a critic goes on when a rank is killed") {
+  for (const std::string critic : {"shared", "separate"}) {
+    CAPTURE(critic);
+    const TempFolder folder;
+    TokenTrainProcess run(folder.path(), Words{"--ranks", "2"} + kEndless +
+                                             set({"algorithm.advantage=gae", "model.critic=" + critic,
+                                                  "reference.model=start", "trainer.micro_batch_tokens=200"}));
+    CHECK(run.makes_updates(3));
+    std::set<pid_t> ranks;
+    CHECK(eventually([&] { return (ranks = ranks_of(run)).size() == 1 && runs(*ranks.begin()); }));
+    kill(*ranks.begin(), SIGKILL);
+    CHECK(run.makes_updates(3));
+    CHECK(run.interrupt() == 130);
+    CHECK(balances(run.summary()["ledger"]));
+  }
+}
+
 TEST_CASE("ranks: none outlives a run that is killed") {
   const TempFolder folder;
   TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);
