@@ -63,13 +63,17 @@ double staged_bytes(const EnvSpec& env) { return decision_bytes(env) + 9 * kFloa
 // One row of an EnvStep: current and final observations.
 double step_bytes(const EnvSpec& env) { return 2 * observation_bytes(env); }
 
+double model_bytes(const RunConfig& config, const EnvSpec& env) {
+  double bytes = 0;
+  for (const TensorSpec& tensor : model_signature(config.model, env).tensors)
+    bytes += to_double(tensor.shape.elements()) * to_double(size_of(tensor.dtype));
+  return bytes;
+}
+
 // Weights, gradients with their sums over shards, and two moments of the learner, the published snapshot and the next
 // one, a state that is saved, and the replicas of the evaluator and of each inference actor.
 MemoryNeed of_weights(const RunConfig& config, const EnvSpec& env) {
-  const Signature signature = model_signature(config.model, env);
-  double bytes = 0;
-  for (const TensorSpec& tensor : signature.tensors)
-    bytes += to_double(tensor.shape.elements()) * to_double(size_of(tensor.dtype));
+  const double bytes = model_bytes(config, env);
   const ModelConfig& model = config.model;
   const auto [setting, value] = model.kind == "mlp" ? std::pair{"model.hidden", setting_text(model.hidden)}
                                 : model.kind == kTokenTransformerKind ? std::pair{"model.decoder", model.decoder}
@@ -140,8 +144,11 @@ MemoryNeed of_history(const RunConfig& config) {
 }
 
 std::vector<MemoryNeed> needs_of_steps(const RunConfig& config, const EnvSpec& env) {
-  return {of_weights(config, env), of_super_batch(config, env), of_workers(config, env), of_batches(config, env),
-          of_evaluation(config, env)};
+  std::vector<MemoryNeed> needs = {of_weights(config, env), of_super_batch(config, env), of_workers(config, env),
+                                   of_batches(config, env), of_evaluation(config, env)};
+  if (config.trainer.ranks > 1)
+    needs.push_back(memory_of_ranks(config, model_bytes(config, env), rollout_bytes(config, env)));
+  return needs;
 }
 
 std::vector<MemoryNeed> needs_of_answers(const RunConfig& config, const EnvSpec& /*env*/) {
@@ -185,6 +192,18 @@ MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes) {
   if (r.max_policy_lag + 2 < kMostSuperBatches)
     return {"replay.max_policy_lag", setting_text(r.max_policy_lag), what, bytes};
   return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
+}
+
+// A rank process may be lost, so rank 0 keeps weights and moments from before the update. The ranks of a deterministic
+// run are in its process, each with weights, gradients and moments.
+MemoryNeed memory_of_ranks(const RunConfig& config, double model_bytes, double sample_bytes) {
+  const TrainerConfig& t = config.trainer;
+  const double others = to_double(t.ranks - 1);
+  const double copies = config.deterministic ? others * (4 + gradient_sums(t.shards)) : 3;
+  const double gradients = to_double(t.ranks) + 1;                 // of each rank, and their sum
+  const double samples = to_double(t.super_batch) * sample_bytes;  // of all shards of the next update
+  return {"trainer.ranks", setting_text(t.ranks), "what rank 0 keeps for the other ranks",
+          (copies + gradients) * model_bytes + samples};
 }
 
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {

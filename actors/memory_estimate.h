@@ -24,6 +24,9 @@ std::vector<MemoryNeed> memory_needs(const RunConfig& config, const EnvSpec& env
 // the trainer.
 MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes);
 
+// What several ranks need besides, with a model and samples of so many bytes.
+MemoryNeed memory_of_ranks(const RunConfig& config, double model_bytes, double sample_bytes);
+
 // Memory that the settings allow in addition later in the run, more than most runs use.
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env);
 

@@ -219,6 +219,7 @@ std::vector<MemoryNeed> memory_of_answers(const RunConfig& config) {
   };
   for (const MemoryNeed& need : needs) later += need.bytes;
   const MemoryNeed reward_model = of_reward_model(s);
+  if (config.trainer.ranks > 1) add({memory_of_ranks(config, s.trained, answer_bytes(s))});
   add({of_learner(s), of_packed_weights(s), of_reading(s, later + reward_model.bytes)});
   add({of_reading_reward(s, later), reward_model, of_tokenizer(s)});
   std::erase_if(needs, [](const MemoryNeed& need) { return need.bytes == 0; });

@@ -14,10 +14,11 @@ constexpr std::chrono::seconds kRecent{10};
 constexpr size_t kMostUpdates = 4096;  // whose stages are kept, and transfers
 constexpr size_t kMostVersions = 256;  // whose transfer is measured
 constexpr double UpdateStages::* kOfTrainer[] = {&UpdateStages::prepare, &UpdateStages::forward,
-                                                 &UpdateStages::backward, &UpdateStages::optimizer};
-constexpr double UpdateStages::* kAll[] = {&UpdateStages::draw,      &UpdateStages::collate, &UpdateStages::copy,
-                                           &UpdateStages::prepare,   &UpdateStages::forward, &UpdateStages::backward,
-                                           &UpdateStages::optimizer, &UpdateStages::publish};
+                                                 &UpdateStages::backward, &UpdateStages::optimizer,
+                                                 &UpdateStages::exchange};
+constexpr double UpdateStages::* kAll[] = {&UpdateStages::draw,      &UpdateStages::collate,  &UpdateStages::copy,
+                                           &UpdateStages::prepare,   &UpdateStages::forward,  &UpdateStages::backward,
+                                           &UpdateStages::optimizer, &UpdateStages::exchange, &UpdateStages::publish};
 
 }  // namespace
 

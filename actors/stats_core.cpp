@@ -50,6 +50,7 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
   now_.several_epochs = config.trainer.epochs > 1;
+  now_.ranks = static_cast<uint64_t>(config.trainer.ranks);
   now_.needs_scorers = has_scorers(config);
   now_.words = kind_of(config).words;
   now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);

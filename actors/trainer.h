@@ -35,8 +35,10 @@ struct TrainerUpdate {
   StagedMessage batch;
   std::chrono::steady_clock::time_point begun;
   double progress = 0;
-  std::shared_ptr<const LearnerState> before = {};  // of the learner, if a rank may be lost
+  std::shared_ptr<const LearnerState> before = {};   // of the learner, if a rank may be lost
+  std::chrono::steady_clock::duration sending = {};  // to the other ranks, before this one has begun
   // At its end:
+  std::chrono::steady_clock::time_point computed = {};  // on this rank
   std::shared_ptr<const UpdateReport> report = {};
   WeightsPtr weights = {};  // null with one rank
   uint64_t samples = 0;

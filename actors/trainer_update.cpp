@@ -56,7 +56,12 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
     throw std::runtime_error("rank " + std::to_string(*other) + " has other weights than rank 0 after update " +
                              std::to_string(st.version.number + 1) +
                              ": ranks need processors of the same kind and the same number of trainer.threads");
-  update_ended(self, *std::exchange(st.update, std::nullopt));
+  TrainerUpdate update = *std::exchange(st.update, std::nullopt);
+  const std::chrono::duration<double> exchange = update.sending + (self->clock().now() - update.computed);
+  auto report = std::make_shared<UpdateReport>(*update.report);
+  report->stages.exchange += exchange.count();
+  update.report = std::move(report);
+  update_ended(self, std::move(update));
 }
 
 // Up to where the update waits for other ranks, or to its end.
@@ -74,6 +79,7 @@ void advance(TrainerSelf self) {
   TrainerUpdate& update = *st.update;
   update.report = std::make_shared<const UpdateReport>(st.learner->finish());
   update.weights = st.learner->snapshot({st.version.epoch, st.version.number + 1});
+  update.computed = self->clock().now();
   note_done(self, 0, weights_check(*update.weights));
 }
 
@@ -92,6 +98,7 @@ void begin_attempt(TrainerSelf self) {
   auto& st = self->state;
   TrainerUpdate& update = *st.update;
   RankGroup& group = *st.group;
+  const auto begun = self->clock().now();
   group.begin(update.batch.index(), std::min(st.ranks.size() + 1, group.shards()));
   bring_up(self);
   for (size_t rank = 1; rank < group.ranks(); ++rank) {
@@ -99,6 +106,7 @@ void begin_attempt(TrainerSelf self) {
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
     tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}});
   }
+  update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
   const std::vector<StagedBatch*> batches = own_batches(st, mine.count);
   update.samples = 0;

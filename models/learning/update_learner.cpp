@@ -164,6 +164,7 @@ void UpdateLearner::deliver(RoundResult all) {
   TROUPE_CHECK(update_ && update_->waits && !update_->said, updates_);
   update_->heard = std::move(all);
   update_->waits = false;
+  update_->clock.mark(&UpdateStages::exchange);
 }
 
 void UpdateLearner::make_targets() {

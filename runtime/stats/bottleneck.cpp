@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/text_format.h"
+#include "runtime/stats/exchange_verdict.h"
 #include "runtime/stats/expected_gain.h"
 #include "runtime/stats/processor_use.h"
 
@@ -289,6 +290,7 @@ Bottleneck beside_others(const StatsSnapshot& s, Bottleneck part) {
 }
 
 Bottleneck part_by_shares(const StatsSnapshot& s) {
+  if (Bottleneck ranks = exchange_verdict(s); !ranks.what.empty()) return ranks;
   if (Bottleneck busy = busy_training(s); !busy.what.empty()) return busy;
   if (Bottleneck slow = one_worker(s); !slow.what.empty()) return slow;
   if (!(s.busy.credit_wait > kMuchWaiting)) return sampling_by_shares(s);
@@ -356,6 +358,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   waste                   many samples of the last minute were dropped, or most answers filtered
 //   not known yet           the first update is not complete
 //   unknown                 a deterministic run, which reports no times
+//   exchange                updates take most of the time, and waiting for other ranks most of theirs
 //   by the shares of time that each part was busy in the last 10 s:
 //     training, batch preparation, replay buffer   the busiest of these, if it is always busy
 //     a slow worker         one worker is always busy, and the others wait for it

@@ -48,7 +48,8 @@ constexpr std::array kBottleneckFields = {
     SnapshotField{
         kBottleneckHeading, "bottleneck.resource", "", "text", kAlways,
         "what the run has too little of: `workers`, `env_stepping`, `inference`, `scorers`, `deadline` "
-        "(`inference.timeout_us`), `batch_size` (`inference.batch_size`), `trainer`, `replay`, `prefetcher`, "
+        "(`inference.timeout_us`), `batch_size` (`inference.batch_size`), `trainer`, `exchange` (between ranks), "
+        "`replay`, `prefetcher`, "
         "`lag_cap`, "
         "`disk`, `evaluation`, `machine` (its processors, with the run), `oversubscribed` (its processors, with other "
         "programs), `straggler` (one worker), `waste` (samples are dropped); `none`, or `unknown`",

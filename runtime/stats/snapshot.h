@@ -119,6 +119,7 @@ struct StatsSnapshot {
   double weights_waited_seconds = 0;  // that they waited
 
   bool several_epochs = false;   // trainer.epochs is above 1; not in the JSON
+  uint64_t ranks = 1;            // trainer.ranks; not in the JSON
   bool needs_scorers = false;    // not in the JSON
   uint64_t scorers_up = 0;       // that serve, in this process and others
   uint64_t scored_answers = 0;   // by all scorers, of this start

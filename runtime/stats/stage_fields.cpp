@@ -51,9 +51,14 @@ constexpr std::array kStageFields = {
                   of_update<&UpdateStages::backward>},
     SnapshotField{
         kStages, "stages.optimizer", "update_stage_seconds{stage=optimizer}", "s", kTrainedTimed,
-        "mean over the same updates: optimizer steps, with the exchange of gradients; on a GPU, with the wait for the "
+        "mean over the same updates: optimizer steps, with the sums of gradients; on a GPU, with the wait for the "
         "work before",
         of_update<&UpdateStages::optimizer>},
+    SnapshotField{
+        kStages, "stages.exchange", "update_stage_seconds{stage=exchange}", "s", kTrainedTimed,
+        "mean over the same updates: the trainer sent samples and gradients to other ranks and waited for theirs; 0 "
+        "with one rank",
+        of_update<&UpdateStages::exchange>},
     SnapshotField{kStages, "stages.publish", "update_stage_seconds{stage=publish}", "s", kTrainedTimed,
                   "mean over the same updates: the rest of the update, its metrics and the snapshot of the new weights",
                   of_update<&UpdateStages::publish>},

@@ -1,6 +1,7 @@
 #pragma once
 // Seconds that the stages of an update took, and the clock that measures them. Plain data; one thread at a time.
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -17,8 +18,14 @@ struct UpdateStages {
   double prepare = 0;    // statistics of inputs, advantages and targets, minibatches
   double forward = 0;    // with the loss
   double backward = 0;   // with both passes of a separate critic
-  double optimizer = 0;  // steps, with the exchange of gradients
+  double optimizer = 0;  // steps, with the sums of gradients
+  double exchange = 0;   // waiting for other ranks, and sending to them
   double publish = 0;    // the rest: metrics, and the snapshot of the new weights
+
+  double computed() const { return prepare + forward + backward + optimizer; }
+  double of_trainer() const { return computed() + exchange + publish; }
+  // Whether the largest part of the trainer's time is the exchange with other ranks.
+  bool exchanges_most() const { return exchange > std::max({prepare, forward, backward, optimizer, publish}); }
 };
 
 // Means of the last 10 s.

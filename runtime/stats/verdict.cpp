@@ -22,6 +22,7 @@ constexpr std::array kResourceNames = {
     ResourceName{Resource::deadline, "deadline", "inference"},
     ResourceName{Resource::batch_size, "batch_size", "inference"},
     ResourceName{Resource::trainer, "trainer", "trainer"},
+    ResourceName{Resource::exchange, "exchange", "trainer"},
     ResourceName{Resource::replay, "replay", "replay"},
     ResourceName{Resource::prefetcher, "prefetcher", "prefetcher"},
     ResourceName{Resource::lag_cap, "lag_cap", "replay"},

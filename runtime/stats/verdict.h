@@ -20,6 +20,7 @@ enum class Resource : uint8_t {
   deadline,        // batches of requests wait for inference.timeout_us
   batch_size,      // batches of requests are too small: all leave full
   trainer,         // the trainer
+  exchange,        // the time in which ranks wait for each other
   replay,          // the replay buffer: its time, or its room
   prefetcher,      // the preparation of super-batches
   lag_cap,         // replay.max_policy_lag: sampling and training wait for each other

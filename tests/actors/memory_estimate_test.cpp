@@ -1,10 +1,11 @@
 #include "actors/memory_estimate.h"
 
+#include <algorithm>
+
 #include "actors/config/replay_capacity.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
-using namespace troupe::test;
 
 namespace {
 
@@ -69,4 +70,27 @@ TEST_CASE(
   config.model.net = R"({"core": {"kind": "gru", "size": 10}})";
   config.model.sequence = 8;  // a flag, and an eighth of a state
   CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
+}
+
+TEST_CASE(
+    "memory: rank 0 keeps the state from before an update, gradients of each rank, and the samples of all shards") {
+  RunConfig config;
+  config.trainer.shards = 4;
+  const auto bytes = [&](int64_t ranks) {
+    config.trainer.ranks = ranks;
+    const MemoryNeed need = need_of(memory_needs(config, spec_of(1)), "what rank 0 keeps for the other ranks");
+    CHECK(need.setting == "trainer.ranks");
+    return need.bytes;
+  };
+  const double two = bytes(2), model = (bytes(4) - two) / 2;
+  CHECK(model > 0);
+  const double samples = two - (3 + 3) * model;
+  config.trainer.super_batch *= 2;
+  CHECK(bytes(2) - two == doctest::Approx(samples));
+  config.trainer.super_batch /= 2;
+  config.deterministic = true;  // the others are here: weights, gradients with three sums, and moments
+  CHECK(bytes(2) - two == doctest::Approx((4 + 3 - 3) * model));
+  config.trainer.ranks = 1;
+  const std::vector<MemoryNeed> alone = memory_needs(config, spec_of(1));
+  CHECK(std::ranges::none_of(alone, [](const MemoryNeed& need) { return need.setting == "trainer.ranks"; }));
 }

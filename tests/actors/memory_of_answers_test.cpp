@@ -189,3 +189,15 @@ TEST_CASE("memory: a super-batch of more bytes than an integer holds is not take
   CHECK(bytes > 1e19);
   CHECK(bytes_of(config, "activations") == doctest::Approx(bytes).epsilon(1e-6));
 }
+
+TEST_CASE("memory: with several ranks, rank 0 keeps more of a language model") {
+  RunConfig config = tiny_run();
+  const std::string ranks = "what rank 0 keeps for the other ranks";
+  config.trainer.shards = 4;
+  CHECK(bytes_of(config, ranks) == 0);
+  config.trainer.ranks = 2;
+  const double two = bytes_of(config, ranks);
+  CHECK(two > 6 * weights(config));
+  config.trainer.ranks = 3;
+  CHECK(bytes_of(config, ranks) - two == doctest::Approx(weights(config)));
+}

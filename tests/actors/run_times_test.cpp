@@ -98,7 +98,8 @@ TEST_CASE("run_times: the stages of an update are means over the updates of the 
   const auto update = [&](double forward, double seconds, Clock::time_point now) {
     UpdateMessage message = update_with(1, {});
     UpdateReport report = *message.report;
-    report.stages = {.draw = 7, .prepare = 0.25, .forward = forward, .backward = 1, .optimizer = 0.5};
+    report.stages = {
+        .draw = 7, .prepare = 0.25, .forward = forward, .backward = 1, .optimizer = 0.25, .exchange = 0.25};
     message.report = std::make_shared<const UpdateReport>(report);
     message.update_seconds = seconds;
     times.add(message, now);
@@ -114,7 +115,8 @@ TEST_CASE("run_times: the stages of an update are means over the updates of the 
   const UpdateStages both = stages_at(kStart + std::chrono::seconds(2)).update.value();
   CHECK(both.forward == 1.5);
   CHECK(both.draw == 7);
-  CHECK(both.prepare + both.forward + both.backward + both.optimizer + both.publish == 4);
+  CHECK(both.exchange == 0.25);
+  CHECK(both.of_trainer() == 4);
   CHECK(stages_at(kStart + std::chrono::seconds(60)).update.value().forward == 2);  // the last one
   update(3, 1, kStart + std::chrono::seconds(61));  // of another clock: its stages take longer than it
   CHECK(stages_at(kStart + std::chrono::seconds(61)).update.value().publish == 0);

@@ -190,6 +190,18 @@ TEST_CASE("trainer, ranks: each computes its shards, and the update ends when al
   CHECK(f.told->states == 1);  // it has the same state as this rank
 }
 
+TEST_CASE("trainer, ranks: the time until the last rank is done is a stage of the update") {
+  RankedTrainer f(limited(0, 100));
+  f.join();
+  f.stage();
+  f.say(RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+  f.pass(3s);
+  f.say(f.done());
+  REQUIRE(f.all.heard->updates.size() == 1);
+  CHECK(f.all.heard->updates[0].report->stages.exchange == 3);
+  CHECK(f.all.heard->updates[0].update_seconds == 3);
+}
+
 TEST_CASE("trainer, ranks: a stop in the middle of an update ends training after it") {
   RankedTrainer f(limited(0, 100));
   f.join();

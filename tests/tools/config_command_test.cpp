@@ -211,6 +211,26 @@ TEST_CASE("troupe: more threads than processors give one warning line per settin
   CHECK(lines[0].starts_with("troupe: warning: trainer.threads: 1000 threads share "));
   CHECK(lines[1].starts_with("troupe: warning: workers.count: 4096 workers share "));
   CHECK(run_troupe({"config", "cartpole"}).err == "");
+  const CommandResult ranks = run_troupe({"config", "cartpole", "--set", "trainer.threads=1000", "--set",
+                                          "trainer.shards=2", "--set", "trainer.ranks=2", "--set", "workers.count=2"});
+  REQUIRE(lines_of(ranks.err).size() == 2);
+  CHECK(lines_of(ranks.err)[1].starts_with("troupe: warning: trainer.ranks: 2 ranks with trainer.threads 1000 share "));
+}
+
+TEST_CASE("troupe: a rollout with more samples than an update takes from a shard gives a warning with what would fit") {
+  const auto warning = [](const std::string& setting) {
+    return run_troupe({"config", "cartpole", "--set", "workers.count=8", "--set", setting}).err;
+  };
+  CHECK(warning("trainer.shards=2") == "");
+  CHECK(warning("trainer.shards=4") ==
+        "troupe: warning: trainer.super_batch: 2048 / trainer.shards 4 is less than a rollout of 1024 samples "
+        "(rollout.length 32 x env.rows 32); what an update cannot take is trained late; use at least 4096, or fewer "
+        "env.rows or a smaller rollout.length, or fewer shards\n");
+  CHECK(warning("trainer.shards=8").find("is trained late or dropped as stale; use at least 8192") !=
+        std::string::npos);
+  CHECK(warning("trainer.super_batch=512").find("2048") == std::string::npos);
+  CHECK(warning("trainer.super_batch=512").find("use at least 1024, or fewer env.rows or a smaller rollout.length\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("troupe: config accepts every file of configs/ by its name") {

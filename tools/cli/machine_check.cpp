@@ -57,6 +57,16 @@ void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, 
                   ", which is slower than one thread for each; use at most " + std::to_string(processors));
 }
 
+// Some of the ranks may be on other machines.
+void warn_of_ranks(const RunConfig& config, uint64_t processors, std::vector<std::string>& out) {
+  const TrainerConfig& t = config.trainer;
+  if (t.ranks == 1 || config.deterministic || static_cast<uint64_t>(t.ranks * t.threads) <= processors) return;
+  out.push_back("trainer.ranks: " + std::to_string(t.ranks) + " ranks with trainer.threads " +
+                std::to_string(t.threads) + " share " + std::to_string(processors) +
+                (processors == 1 ? " processor" : " processors") +
+                " unless some are on other machines (troupe rank); fewer ranks or threads are faster");
+}
+
 // Actors wait for each other, so a few per processor can be useful.
 void warn_of_actors(const char* setting, int64_t count, const char* actors, uint64_t processors, const char* advice,
                     std::vector<std::string>& out) {
@@ -139,9 +149,25 @@ size_t threads_needed(const RunConfig& config) {
   return static_cast<size_t>(kSystem + actors + compute + kMore);
 }
 
+std::string large_rollout_warning(const RunConfig& config) {
+  const auto rollout = static_cast<int64_t>(samples_per_rollout(config));
+  const int64_t shards = config.trainer.shards, part = config.trainer.super_batch / shards;
+  const int64_t lag = config.replay.max_policy_lag;
+  if (config.replay.mode != "consume_once" || is_token_run(config) || rollout <= part) return "";
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  const std::string of_shard = shards == 1 ? "" : " / trainer.shards " + text(shards);
+  return "trainer.super_batch: " + text(config.trainer.super_batch) + of_shard + " is less than a rollout of " +
+         text(rollout) + " samples (rollout.length " + text(config.rollout.length) + " x env.rows " +
+         text(config.env.rows) + "); what an update cannot take " +
+         (rollout > (lag + 1) * part ? "is trained late or dropped as stale" : "is trained late") + "; use at least " +
+         text(rollout * shards) + ", or fewer env.rows or a smaller rollout.length" +
+         (shards == 1 ? "" : ", or fewer shards");
+}
+
 std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
   std::vector<std::string> warnings;
   warn_of_threads("trainer.threads", config.trainer.threads, machine.processors, warnings);
+  warn_of_ranks(config, machine.processors, warnings);
   warn_of_threads("inference.threads", config.inference.threads, machine.processors, warnings);
   warn_of_actors("workers.count", config.workers.count, "workers", machine.processors,
                  "more environments in each (env.rows, workers.groups) take less time", warnings);

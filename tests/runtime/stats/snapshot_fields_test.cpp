@@ -73,7 +73,7 @@ StatsSnapshot complete() {
   s.prompts = PromptSummary{1, 0.5, 0.5, 0.5};
   s.warmup = WarmupState{.step = 1, .of = 2, .pass_at_1 = 0.5, .loss = 1.5};
   s.told_bottleneck = Bottleneck{.what = "inference", .resource = Resource::inference, .share = 0.9, .gain = 0.4};
-  s.stages = {.update = UpdateStages{1, 2, 3, 4, 5, 6, 7, 8}, .transfer = 0.5, .env_step = 0.5, .answer = 0.5};
+  s.stages = {.update = UpdateStages{1, 2, 3, 4, 5, 6, 7, 8, 9}, .transfer = 0.5, .env_step = 0.5, .answer = 0.5};
   s.actors.emplace();
   s.joined_actors.emplace();
   RunHistograms& h = s.histograms;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/text_format.h"
 #include "runtime/stats/bottleneck.h"
 #include "runtime/stats/expected_gain.h"
 #include "tests/support/test.h"
@@ -102,6 +103,31 @@ TEST_CASE("verdict: the resource, its share of time and who waits are values") {
     CHECK(13 + verdict.what.size() + 2 + verdict.why.size() <= 80);
     CHECK(13 + verdict.advice.size() <= 80);
   }
+}
+
+TEST_CASE(
+    "verdict: ranks that wait for each other for the largest part of updates are named, with what one would take") {
+  const auto verdict = [](double exchange, uint64_t ranks, double wait = 0.05) {
+    return verdict_with([&](auto& s) {
+      s.stages.update =
+          UpdateStages{.draw = 9, .forward = 0.25, .backward = 0.5, .exchange = exchange, .publish = 0.25};
+      s.ranks = ranks;
+      s.recent.trainer_wait = wait;
+    });
+  };
+  const Bottleneck slow = verdict(3, 2);
+  CHECK(name_of(slow.resource) == "exchange");
+  CHECK(slow.what == "exchange");
+  CHECK(slow.limit == "trainer");
+  CHECK(slow.share == 0.95 * 0.75);
+  CHECK(std::isnan(slow.gain));
+  CHECK(slow.why == "ranks wait for each other for 75 % of an update");
+  CHECK(slow.advice == "fewer ranks: one rank computes an update in about " + format_seconds(1.75));
+  CHECK(verdict(3, 8).advice.find("ranks") == std::string::npos);  // one alone would take longer
+  CHECK(verdict(0.4, 2).resource != Resource::exchange);
+  CHECK(verdict(3, 1).resource != Resource::exchange);
+  CHECK(verdict(3, 2, /*wait=*/0.5).resource != Resource::exchange);
+  CHECK(verdict(3, 2, kUnknown).resource != Resource::exchange);
 }
 
 TEST_CASE("verdict: a worker is slow only if the others wait for it") {
