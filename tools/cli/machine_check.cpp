@@ -151,17 +151,15 @@ size_t threads_needed(const RunConfig& config) {
 
 std::string large_rollout_warning(const RunConfig& config) {
   const auto rollout = static_cast<int64_t>(samples_per_rollout(config));
-  const int64_t shards = config.trainer.shards, part = config.trainer.super_batch / shards;
-  const int64_t lag = config.replay.max_policy_lag;
-  if (config.replay.mode != "consume_once" || is_token_run(config) || rollout <= part) return "";
+  const int64_t shards = config.trainer.shards;
+  if (config.replay.mode != "consume_once" || is_token_run(config) || rollout <= config.trainer.super_batch / shards)
+    return "";
   const auto text = [](int64_t value) { return std::to_string(value); };
-  const std::string of_shard = shards == 1 ? "" : " / trainer.shards " + text(shards);
-  return "trainer.super_batch: " + text(config.trainer.super_batch) + of_shard + " is less than a rollout of " +
-         text(rollout) + " samples (rollout.length " + text(config.rollout.length) + " x env.rows " +
-         text(config.env.rows) + "); what an update cannot take " +
-         (rollout > (lag + 1) * part ? "is trained late or dropped as stale" : "is trained late") + "; use at least " +
-         text(rollout * shards) + ", or fewer env.rows or a smaller rollout.length" +
-         (shards == 1 ? "" : ", or fewer shards");
+  return "trainer.super_batch: " + text(config.trainer.super_batch) +
+         (shards == 1 ? "" : " / trainer.shards " + text(shards)) + " is less than a rollout of " + text(rollout) +
+         " samples (rollout.length " + text(config.rollout.length) + " x env.rows " + text(config.env.rows) +
+         "); what an update cannot take is trained late or dropped as stale; use at least " + text(rollout * shards) +
+         ", or fewer env.rows or a smaller rollout.length" + (shards == 1 ? "" : ", or fewer shards");
 }
 
 std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
