@@ -43,8 +43,10 @@ Address parse_listen_address(std::string_view flag, const std::string& text) {
   return parse_host_and_port(flag, text, 0);
 }
 
+bool is_any_address(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
 std::string address_for_others(const Address& address, const std::string& this_host) {
-  if (address.host != "0.0.0.0" && address.host != "::") return address.text();
+  if (!is_any_address(address.host)) return address.text();
   const bool named = !this_host.empty() && !this_host.starts_with("localhost");
   return Address{named ? this_host : "HOST", address.port}.text();
 }

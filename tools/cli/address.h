@@ -24,8 +24,11 @@ Address parse_address(std::string_view flag, const std::string& text);
 // The same for an address to listen on: a port alone is on loopback, and port 0 is any free port.
 Address parse_listen_address(std::string_view flag, const std::string& text);
 
-// "host:port" with which other machines reach a process that listens at `address`. 0.0.0.0 and ::, which mean all
-// addresses of this machine, become `this_host`, or HOST if that is empty or localhost.
+// Whether a process that listens on this host listens on all addresses of its machine: 0.0.0.0 and ::.
+bool is_any_address(const std::string& host);
+
+// "host:port" with which other machines reach a process that listens at `address`. All addresses of this machine
+// become `this_host`, or HOST if that is empty or localhost.
 std::string address_for_others(const Address& address, const std::string& this_host);
 
 }  // namespace troupe
