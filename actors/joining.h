@@ -133,13 +133,15 @@ void join_again(Self self, const std::string& why) {
   self->delayed_send(self, *pause, begin_atom_v);
 }
 
-// A run that is ending may be resumed at the same address, so only who was a member of it takes that for the end.
+// A run that is ending may be resumed at the same address, so only who was a member of it, or was started together with
+// it, takes that for the end.
 template <class Self>
 void on_join_refused(Self self, const caf::error& error) {
   Joining& joining = self->state.joining;
   if (fault_of(error) == Fault::bad_message)
     return fail_joining(self, joining.run.text() + ": the run refuses: " + describe(error));
-  if (fault_of(error) == Fault::shutting_down && !joining.member.empty()) return end_joining(self, "the run ended", {});
+  if (fault_of(error) == Fault::shutting_down && (!joining.member.empty() || joining.run.launched))
+    return end_joining(self, "the run ended", {});
   if (fault_of(error) == Fault::not_ready) {
     joining.found_run = true;
     if (!joining.member.empty() && !std::exchange(joining.told_refusal, true))

@@ -57,7 +57,7 @@ int run(Role role, const InferenceOptions& options) {
   constexpr size_t kActors = 3;  // host, inference, receiver_actor
   constexpr size_t kMore = 8;    // of LibTorch, and of the connections that bring weights
   return run_host(
-      options.connect, options.wait, kActors + kMore,
+      {options.connect, options.wait}, kActors + kMore,
       [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
         const auto make_context = [address = options.connect.text(), flag = options.device, role,
                                    board = std::make_shared<ActorBoard>()](const std::string& config) -> RunContextPtr {

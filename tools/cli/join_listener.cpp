@@ -1,8 +1,11 @@
 #include "tools/cli/join_listener.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include <caf/actor_cast.hpp>
+#include <caf/event_based_actor.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
@@ -13,6 +16,7 @@
 #include "runtime/base/errors.h"
 #include "runtime/base/file.h"
 #include "runtime/base/machine.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 namespace {
@@ -30,6 +34,36 @@ std::optional<Address> address_left_behind(const std::string& folder, const std:
     return {};
   }
   return {};
+}
+
+struct TurningAwayState {
+  static inline const char* name = "turning away";
+  std::set<caf::actor_addr> told;
+  size_t left = 0;
+  std::function<void()> done;
+};
+
+// Gets the requests to join in place of a supervisor.
+caf::behavior turning_away(caf::stateful_actor<TurningAwayState>* self, size_t count, std::chrono::seconds limit,
+                           std::function<void()> done) {
+  guard(self);
+  self->state.left = count;
+  self->state.done = std::move(done);
+  const auto end = [self] {
+    if (self->state.done) std::exchange(self->state.done, nullptr)();
+  };
+  self->set_down_handler([self, end](const caf::down_msg&) {
+    if (--self->state.left == 0) end();
+  });
+  self->delayed_send(self, limit, due_atom_v);
+  return {
+      [self](const JoinRequest&) -> caf::result<Welcome> {
+        if (self->current_sender() && self->state.told.insert(self->current_sender()->address()).second)
+          self->monitor(caf::actor_cast<caf::actor>(self->current_sender()));
+        return make_error(Fault::shutting_down, "the run is finished");
+      },
+      [end](due_atom) { end(); },
+  };
 }
 
 constexpr size_t kMessageOverhead = 1 << 20;
@@ -53,10 +87,16 @@ JoinListener::JoinListener(caf::actor_system& system, const Address& at, const L
 JoinListener::~JoinListener() {
   system_.middleman().unpublish(caf::actor_cast<caf::actor>(server_), address_.port);
   caf::anon_send_exit(server_, caf::exit_reason::user_shutdown);
+  if (turning_away_) caf::anon_send_exit(turning_away_, caf::exit_reason::user_shutdown);
 }
 
 void JoinListener::lead_to(const SupervisorActor& supervisor) const {
   caf::anon_send(server_, begin_atom_v, caf::actor_cast<caf::actor>(supervisor));
+}
+
+void JoinListener::turn_away(size_t count, std::chrono::seconds limit, std::function<void()> done) {
+  turning_away_ = system_.spawn(turning_away, count, limit, std::move(done));
+  caf::anon_send(server_, begin_atom_v, turning_away_);
 }
 
 uint16_t open_join_listener(std::optional<JoinListener>& listener, caf::actor_system& system, const Address& at,

@@ -1,10 +1,13 @@
 #pragma once
 // Listens for workers and inference processes that join a run. Used by the main thread of `troupe train`.
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include <caf/actor.hpp>
 #include <caf/actor_system.hpp>
 
 #include "actors/config/run_config.h"
@@ -28,10 +31,14 @@ class JoinListener {
   const Address& address() const { return address_; }
   // From now on those who ask to join are passed to the supervisor.
   void lead_to(const SupervisorActor& supervisor) const;
+  // In place of lead_to(): tells those who ask to join that the run has ended. Calls `done` on an actor, once, when
+  // `count` of them are gone again or `limit` has passed.
+  void turn_away(size_t count, std::chrono::seconds limit, std::function<void()> done);
 
  private:
   caf::actor_system& system_;
   JoinServerActor server_;
+  caf::actor turning_away_;
   Address address_;
 };
 

@@ -2,6 +2,7 @@
 // Which rank of a run this process is, where several processes are started with the same line: by torchrun, as a step
 // of Slurm, by mpirun, or by hand. Pure functions, except environment_here(); any thread.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,9 @@ struct Launch {
   std::string text() const;
   friend bool operator==(const Launch&, const Launch&) = default;
 };
+
+// How long the ranks of a launcher wait for rank 0, which may load a model.
+inline constexpr std::chrono::seconds kLaunchWait{120};
 
 // The ports of ranks that a launcher gives none: from the job and, with Slurm, the step.
 inline constexpr uint16_t kLowestLaunchPort = 20000, kHighestLaunchPort = 29999;

@@ -11,6 +11,7 @@
 #include "actors/rank_host.h"
 #include "envs/make/make_env.h"
 #include "runtime/base/log.h"
+#include "runtime/base/output.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/stop_signals.h"
@@ -34,18 +35,23 @@ RunContextPtr rank_context(const std::string& run, const std::string& config,
   throw ConfigError(about_run(run, misfit.what()));
 }
 
-}  // namespace
-
-int run_rank(const RankOptions& options) {
+int run_rank_at(const HostStart& start) {
   constexpr size_t kActors = 2;  // host, rank trainer
   constexpr size_t kMore = 8;    // of LibTorch
-  return run_host(
-      options.connect, options.wait, kActors + kMore,
-      [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
-        const auto make_context = [address = options.connect.text(), board = std::make_shared<ActorBoard>()](
-                                      const std::string& config) { return rank_context(address, config, board); };
-        return Stoppable(system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end}));
-      });
+  return run_host(start, kActors + kMore, [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
+    const auto make_context = [address = start.connect.text(), board = std::make_shared<ActorBoard>()](
+                                  const std::string& config) { return rank_context(address, config, board); };
+    return Stoppable(system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end}));
+  });
+}
+
+}  // namespace
+
+int run_rank(const RankOptions& options) { return run_rank_at({options.connect, options.wait}); }
+
+int run_launched_rank(const Launch& launch) {
+  print_line(launch.text() + ": joins rank 0 at " + launch.rank0.text());
+  return run_rank_at({launch.rank0, kLaunchWait.count(), launch.found + ": rank 0 at", /*launched=*/true});
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flag_values.h"
+#include "tools/cli/launcher.h"
 #include "tools/cli/stop_signals.h"
 
 namespace troupe {
@@ -18,6 +19,8 @@ struct RankOptions {
 
 // In troupe-learn.
 int run_rank(const RankOptions& options);
+// The same for `troupe train` as another rank than 0 of a launcher.
+int run_launched_rank(const Launch& launch);
 
 inline RankOptions read_rank(Flags& flags) {
   RankOptions options;

@@ -169,6 +169,11 @@ void StopSignals::wait_for_end() const {
   state_->changed.wait(state_->mutex, [this]() TROUPE_REQUIRES(state_->mutex) { return state_->ended; });
 }
 
+void StopSignals::wait_for_end(std::chrono::milliseconds limit) const {
+  const MutexLock lock(state_->mutex);
+  state_->changed.wait_for(state_->mutex, limit, [this]() TROUPE_REQUIRES(state_->mutex) { return state_->ended; });
+}
+
 void StopSignals::end() {
   const MutexLock lock(state_->mutex);
   state_->ended = true;

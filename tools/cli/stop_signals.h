@@ -53,8 +53,9 @@ class StopSignals {
   int first() const;
   // Blocks until a signal asks to stop (true) or end() was called (false).
   bool wait() const;
-  // Blocks until end() was called.
+  // Blocks until end() was called; with a limit, for at most that time.
   void wait_for_end() const;
+  void wait_for_end(std::chrono::milliseconds limit) const;
   // The command has ended: later signals have no effect and print nothing, except a second INT. Usable from any
   // thread.
   void end();

@@ -32,12 +32,13 @@
 #include "runtime/run_folder/start_files.h"
 #include "runtime/run_folder/undone_updates.h"
 #include "tools/cli/alarm_command.h"
-#include "tools/cli/child_processes.h"
 #include "tools/cli/dashboard_page.h"
 #include "tools/cli/exported_metrics.h"
 #include "tools/cli/join_listener.h"
 #include "tools/cli/learning_context.h"
 #include "tools/cli/python_functions.h"
+#include "tools/cli/rank_command.h"
+#include "tools/cli/run_ranks.h"
 #include "tools/cli/run_report.h"
 #include "tools/cli/start_facts.h"
 #include "tools/cli/stop_limit.h"
@@ -184,7 +185,8 @@ bool wait_for_end(const SupervisorActor& supervisor, const StopSignals& signals)
 }
 
 // Prints the closing lines of a run, and returns its exit code.
-int close_run(const RunOutcome& outcome, const std::string& summary_error, bool interrupted) {
+int close_run(const RunOutcome& outcome, const std::string& summary_error, bool interrupted,
+              const std::string& resume) {
   log_info("train", "ended: " + (outcome.error.empty() ? outcome.reason : outcome.error));
   if (!summary_error.empty()) log_info("train", "the summary is not written: " + summary_error);
   close_log();
@@ -196,7 +198,7 @@ int close_run(const RunOutcome& outcome, const std::string& summary_error, bool 
   if (evaluation_failed) print_error("troupe: the last evaluation failed: " + outcome.evaluation->error);
   if (!outcome.error.empty() || !outcome.checkpoint_error.empty() || !summary_error.empty() || evaluation_failed)
     return kExitFailure;
-  if (interrupted) print_line("To resume: " + this_command());
+  if (interrupted) print_line("To resume: " + resume);
   return interrupted ? kExitInterrupted : 0;
 }
 
@@ -217,14 +219,14 @@ std::shared_ptr<RunContext> context_of(const TrainOptions& options, const RunCon
     context->started = begun;
     context->board = std::make_shared<ActorBoard>();
   }
-  const bool any_address = options.listen.host == "0.0.0.0" || options.listen.host == "::";
-  if (!any_address) context->network_address = options.listen.host;
+  if (!is_any_address(options.listen.host)) context->network_address = options.listen.host;
   return context;
 }
 
 // What one start of a run uses, in the order of construction. Destroyed in the reverse order, after the actors.
 struct Start {
   const TrainOptions& options;
+  const std::optional<Launch>& launch;
   const RunConfig& config;
   Clock::time_point begun;
   StopSignals& signals;
@@ -258,7 +260,7 @@ struct Start {
                         " ms after " + signal_name(run.signals.first()) + ": the run ends " + state);
   const std::string summary_error =
       run.report->finish(outcome, std::chrono::duration<double>(Clock::now() - run.begun).count());
-  _exit(close_run(outcome, summary_error, /*interrupted=*/true));
+  _exit(close_run(outcome, summary_error, /*interrupted=*/true, this_command()));
 }
 
 // The same for a deterministic run, whose actors run on this thread.
@@ -276,16 +278,6 @@ bool drive_to_end(caf::actor_system& system, const SupervisorActor& supervisor, 
   return interrupted;
 }
 
-// Starts the other ranks, which join the run.
-void start_ranks(std::optional<ChildProcesses>& ranks, const Address& run, int64_t count) {
-  const bool any = run.host == "0.0.0.0" || run.host == "::";
-  const std::string address = Address{any ? "127.0.0.1" : run.host, run.port}.text();
-  ranks.emplace(ChildProcesses::Words{.parent = "ranks", .child = "rank"});
-  const auto started = ranks->start({program_folder() + "/troupe", "rank", "--connect", address, "--wait", "30"},
-                                    static_cast<size_t>(count));
-  if (!started.error.empty()) log_error("ranks", "a rank process cannot be started: " + started.error);
-}
-
 // Spawns the actors of the run, waits for their end and reports it. Returns the exit code.
 int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener, const ReplayStart& start) {
   std::optional<StopSignals::AtQuit> at_quit;
@@ -298,7 +290,7 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
   const SupervisorActor root = owned.get().spawn(supervisor, run.context, std::move(dependencies));
   if (listener) listener->lead_to(root);
   std::optional<ChildProcesses> ranks;
-  if (run.context->rank_processes) start_ranks(ranks, listener->address(), run.config.trainer.ranks - 1);
+  if (run.context->rank_processes && !run.launch) start_ranks(ranks, listener->address(), run.config.trainer.ranks - 1);
   const bool interrupted = listener ? wait_for_end(root, run.signals) : drive_to_end(owned.get(), root, run);
   listener.reset();
   if (ranks) ranks->stop(kFarewell);  // those that have not ended with the run
@@ -307,7 +299,7 @@ int train(Start& run, OwnedSystem& owned, std::optional<JoinListener>& listener,
   const std::string summary_error =
       run.report->finish(run.outcome, std::chrono::duration<double>(Clock::now() - run.begun).count());
   if (run.on_alarm) run.on_alarm->finish(/*at_once=*/interrupted);
-  const int code = close_run(run.outcome, summary_error, interrupted);
+  const int code = close_run(run.outcome, summary_error, interrupted, resume_line(run.launch));
   if (run.socket) run.socket->stop();
   at_quit.reset();
   run.folder.reset();
@@ -334,6 +326,7 @@ int begin_and_train(Start& run) {
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
   const auto begins = [&] {
+    if (run.launch) announce_launch(*run.launch);
     if (listener) announce(*run.folder, config, listener->address(), parse_address("--stats", run.socket->address()));
   };
   const std::optional<ReplayStart> start =
@@ -342,7 +335,7 @@ int begin_and_train(Start& run) {
   if (!start) {
     close_log();
     print_line("Run folder: " + path);
-    return 0;
+    return run.launch ? tell_finished(*listener, *run.launch, run.signals) : 0;
   }
   if (listener) run.context->run_id = run_identity(posix_disk(), run.folder->path());
   tell_new_weights(run.options, *run.folder);
@@ -370,13 +363,16 @@ int begin_and_train(Start& run) {
 
 }  // namespace
 
-int run_train(const TrainOptions& options) {
+int run_train(const TrainOptions& given) {
   const auto begun = Clock::now() - process_age();
   std::signal(SIGPIPE, SIG_IGN);  // the run continues if the reader of its console ends
+  const std::optional<Launch> launch = launch_of(given);
+  if (launch && launch->rank > 0) return run_launched_rank(*launch);
+  const TrainOptions options = launch ? options_of_launch(given, *launch) : given;
   StopSignals signals;
   const RunConfig config = config_to_train(options);
   require_resources(config);
-  Start run{options, config, begun, signals};
+  Start run{options, launch, config, begun, signals};
   run.context = context_of(options, config, begun);
   add_reward_model(*run.context);
   if (is_token_run(config)) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/experience/answers/reward_model_check.h"
+#include "models/learning/trainer_config.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/log.h"
 #include "runtime/run_folder/run_about.h"
@@ -17,6 +18,7 @@
 #include "tools/cli/flag_values.h"
 #include "tools/cli/init_from.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/launcher.h"
 #include "tools/cli/machine_check.h"
 #include "tools/cli/stop_signals.h"
 #include "tools/cli/train_folder.h"
@@ -32,11 +34,18 @@ struct TrainOptions {
   std::string init_from;               // may be empty; see read_init_from
   std::optional<uint64_t> seed;        // in place of the config's
   std::optional<int64_t> ranks;        // in place of trainer.ranks; see config_to_train
+  std::optional<int64_t> rank;         // of this process, if it is one of several with this line; see find_launch
+  std::optional<Address> rank0;        // where rank 0 of them is
   std::vector<std::string> overrides;  // path=value, in order
   Address listen = kLoopbackAnyPort;   // for workers, nodes and inference actors
   Address stats = kLoopbackAnyPort;    // the statistics port
   std::string on_alarm;                // command for the shell; may be empty
 };
+
+// What a launcher says that this process is.
+inline std::optional<Launch> launch_of(const TrainOptions& options) {
+  return find_launch({options.rank, options.ranks, options.rank0, options.listen}, environment_here());
+}
 
 // In troupe-learn.
 int run_train(const TrainOptions& options);
@@ -72,6 +81,12 @@ inline TrainOptions read_train(Flags& flags) {
                "ranks that compute each update: this process and N - 1 others, which it starts. A new run gets as many "
                "trainer.shards unless they are set, and at least a worker for each; a run that is resumed keeps its "
                "shards");
+  flags.option(
+      "--rank", "R", options.rank, integer_in(0, kMostShards - 1),
+      "which rank this process is, where each of --ranks processes is started with the same flags but for this "
+      "one: rank 0 trains, the others join it (default: as torchrun, a step of Slurm or mpirun says)");
+  flags.option("--rank0", "HOST:PORT", options.rank0, parse_address,
+               "address of rank 0 for the other ranks (default: as the launcher says)");
   add_overrides(flags, options.overrides);
   flags.option(
       "--listen", "HOST:PORT", options.listen, parse_listen_address,
@@ -114,14 +129,27 @@ inline void require_no_addresses(const TrainOptions& options) {
   if (options.stats != kLoopbackAnyPort) refuse_flag("--stats", options.stats.text() + reason);
 }
 
+// Refuses a launcher for a deterministic run, whose ranks are in one process.
+inline void require_no_launch(const std::optional<Launch>& launch) {
+  if (launch)
+    throw ConfigError(launch->found + ": starts " + std::to_string(launch->ranks) +
+                      " processes, and a run with deterministic true is one process; start one, with --ranks " +
+                      std::to_string(launch->ranks));
+}
+
 inline void check_train(const TrainOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);  // as in run_train
+  const std::optional<Launch> launch = launch_of(options);
+  if (launch && launch->rank > 0) return hold_stop_signals();  // the config is rank 0's
   // Environments that are asked what they observe may take long. Afterwards signals stay pending until troupe-learn
   // handles them.
   const StopSignals signals;
-  const RunConfig config = config_to_train(options);
+  TrainOptions to_train = options;
+  if (launch) to_train.ranks = launch->ranks;
+  const RunConfig config = config_to_train(to_train);
   for (const std::string& missing : {devices_missing_in_build(config), missing_reward_model(config)})
     if (!missing.empty()) throw ConfigError(missing);
+  if (config.deterministic) require_no_launch(launch);
   if (config.deterministic) require_no_addresses(options);
   require_room_for_folder(options, config);
   const EnvSpec env = environment_of(config);
@@ -147,7 +175,8 @@ inline Command train_command() {
               "  troupe train runs/first --set stop.updates=2000\n"
               "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
               "  troupe train my_run.json --init-from runs/first    # uses those weights\n"
-              "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n",
+              "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n"
+              "  torchrun --no-python --nproc-per-node 2 troupe train cartpole    # on two ranks\n",
           .exit_codes = {{0, "the run reached its limit, now or before"},
                          {1, "the run failed, or its last checkpoint could not be written"},
                          {2, "a mistake in the command or the config, or a machine that cannot hold the run"},

@@ -68,13 +68,20 @@ RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wa
 }
 
 void JoinReport::tell(const JoinNews& news) {
+  if (news.kind == JoinNews::Kind::lost) {
+    {
+      const std::lock_guard lock(mutex_);
+      member_ = false;
+    }
+    if (on_lost_) on_lost_();
+  }
   if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
   const std::lock_guard lock(mutex_);
   if (news.kind == JoinNews::Kind::gave_up) {
     gave_up_ = true;
     return;
   }
-  if (news.kind == JoinNews::Kind::joined) joined_ = true;
+  if (news.kind == JoinNews::Kind::joined) joined_ = member_ = true;
   print_line(news.who + ": " + news.text);
 }
 
@@ -83,10 +90,15 @@ void JoinReport::fail(const std::string& error) {
   error_ = error;
 }
 
+bool JoinReport::is_member() const {
+  const std::lock_guard lock(mutex_);
+  return member_;
+}
+
 int JoinReport::exit_code(bool interrupted) const {
   const std::lock_guard lock(mutex_);
   if (error_.empty()) return interrupted ? kExitInterrupted : 0;
-  if (!joined_) throw ConfigError("--connect " + error_);
+  if (!joined_) throw ConfigError(source_ + ' ' + error_);
   begin_closing_lines();
   print_error("troupe: " + error_);
   return gave_up_ ? kExitFailure : kExitUserMistake;
@@ -118,14 +130,43 @@ int with_network(size_t threads, size_t more, const NetworkConfig& network,
   return code;
 }
 
-int run_host(const Address& connect, std::optional<int64_t> wait, size_t more, const SpawnHost& spawn) {
-  // Used by the command and its host, which can end after the command.
-  struct Shared {
-    StopSignals signals;
-    std::shared_ptr<JoinReport> report = std::make_shared<JoinReport>();
-  };
-  const auto shared = std::make_shared<Shared>();
-  shared->signals.begin({});
+namespace {
+
+// Used by the command and its host, which can end after the command.
+struct HostProcess {
+  explicit HostProcess(const std::string& source) : report(std::make_shared<JoinReport>(source)) {}
+  StopSignals signals;
+  std::shared_ptr<JoinReport> report;
+};
+
+// A signal makes it wait for the end of the run, and no longer than the run is there.
+void hold_to_run(const std::shared_ptr<HostProcess>& process) {
+  const std::weak_ptr<HostProcess> weak = process;
+  process->report->on_lost([weak] {
+    if (const auto shared = weak.lock(); shared && shared->signals.asked()) shared->signals.end();
+  });
+  process->signals.begin([report = process->report](int signal) {
+    if (!report->is_member()) return std::string();
+    return "stopping at " + signal_name(signal) + ": rank 0 ends the run first; waiting for it for at most " +
+           std::to_string(kLaunchedPatience.count()) + " s\n";
+  });
+}
+
+// True if a signal asked to stop.
+bool wait_for_host(const HostProcess& process, bool launched) {
+  if (!process.signals.wait()) return false;
+  if (launched && process.report->is_member()) process.signals.wait_for_end(kLaunchedPatience);
+  return true;
+}
+
+}  // namespace
+
+int run_host(const HostStart& start, size_t more, const SpawnHost& spawn) {
+  const auto shared = std::make_shared<HostProcess>(start.source);
+  if (start.launched)
+    hold_to_run(shared);
+  else
+    shared->signals.begin({});
   open_log(nullptr, {.stderr_level = LogLevel::info});
   const auto on_end = [shared](const std::string& error) {
     if (!error.empty()) shared->report->fail(error);
@@ -133,8 +174,10 @@ int run_host(const Address& connect, std::optional<int64_t> wait, size_t more, c
   };
   bool interrupted = false;
   with_network(2, more, joining_network(), [&](caf::actor_system& system) {
-    const Stoppable host = spawn(system, shared->report->address(connect, wait), on_end);
-    interrupted = shared->signals.wait();
+    RunAddress run = shared->report->address(start.connect, start.wait);
+    run.launched = start.launched;
+    const Stoppable host = spawn(system, run, on_end);
+    interrupted = wait_for_host(*shared, start.launched);
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});
     return 0;
   });

@@ -1,11 +1,13 @@
 #pragma once
 // What `troupe worker`, `node` and `inference` share: an actor system that can reach other processes.
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <caf/actor_system.hpp>
 
@@ -34,26 +36,45 @@ int with_network(size_t threads, size_t more, const NetworkConfig& network,
 // command.
 class JoinReport : public std::enable_shared_from_this<JoinReport> {
  public:
+  // Errors of a process that never joined begin with `source`: what gave the address.
+  explicit JoinReport(std::string source = "--connect") : source_(std::move(source)) {}
+  // Called on the host's actor whenever the run is lost; set before a host starts.
+  void on_lost(std::function<void()> lost) { on_lost_ = std::move(lost); }
   // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.
   RunAddress address(const Address& connect, std::optional<int64_t> wait);
   void fail(const std::string& error);
+  // Whether the newest news is that a host has joined.
+  bool is_member() const;
   // The exit code of the process when all hosts have ended. Throws ConfigError when none of them ever joined a run.
   int exit_code(bool interrupted) const;
 
  private:
   void tell(const JoinNews& news);
 
+  const std::string source_;
+  std::function<void()> on_lost_;
   mutable std::mutex mutex_;
-  bool joined_ = false, gave_up_ = false;
+  bool joined_ = false, member_ = false, gave_up_ = false;
   std::string error_;
 };
+
+// How a host finds its run.
+struct HostStart {
+  Address connect;
+  std::optional<int64_t> wait = {};  // seconds
+  std::string source = "--connect";  // what gave the address
+  // By what has started the run too (tools/cli/launcher.h). Signals come to both, and the run has to end first: the
+  // host goes on for at most kLaunchedPatience while the run is there.
+  bool launched = false;
+};
+constexpr std::chrono::seconds kLaunchedPatience{30};
 
 // Runs one host, which `spawn` starts and which keeps itself joined to the run, until it ends or a signal comes. It is
 // given the address of the run, and what to call at its end. `more` is as in with_network(). Returns the exit code.
 // Throws ConfigError.
 using SpawnHost = std::function<Stoppable(caf::actor_system&, const RunAddress&,
                                           std::function<void(const std::string& error)> on_end)>;
-int run_host(const Address& connect, std::optional<int64_t> wait, size_t more, const SpawnHost& spawn);
+int run_host(const HostStart& start, size_t more, const SpawnHost& spawn);
 
 // The number of threads for so many workers: at most one per processor.
 size_t threads_for(size_t workers);
