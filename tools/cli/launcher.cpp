@@ -130,7 +130,7 @@ Meeting meeting_by_mpi(const Environment& environment, const Found& found) {
   const char* here = first_of(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
   if (here == nullptr || *value_of(environment, here) != std::to_string(found.ranks))
     refuse_flag("TROUPE_RANK0", "is not set, expected " + wanted + " of MPI, which may be on several hosts");
-  const char* job = first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_KVSNAME", "PMI_PORT"});
+  const char* job = first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   if (job == nullptr) refuse_flag("TROUPE_RANK0", "is not set, expected " + wanted + ", like 127.0.0.1:5555");
   return {{kLoopbackAnyPort.host, port_of_job(*value_of(environment, job))}, true};
 }
