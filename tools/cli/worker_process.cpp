@@ -67,21 +67,25 @@ RunAddress JoinReport::address(const Address& connect, std::optional<int64_t> wa
   return run;
 }
 
-void JoinReport::tell(const JoinNews& news) {
-  if (news.kind == JoinNews::Kind::lost) {
-    {
-      const std::lock_guard lock(mutex_);
-      member_ = false;
-    }
-    if (on_lost_) on_lost_();
+void JoinReport::tell_lost(const JoinNews& news) {
+  log_warn(news.who, news.text);
+  {
+    const std::lock_guard lock(mutex_);
+    member_ = false;
   }
-  if (news.kind == JoinNews::Kind::searching || news.kind == JoinNews::Kind::lost) return log_warn(news.who, news.text);
+  if (on_lost_) on_lost_();
+}
+
+void JoinReport::tell(const JoinNews& news) {
+  if (news.kind == JoinNews::Kind::searching) return log_warn(news.who, news.text);
+  if (news.kind == JoinNews::Kind::lost) return tell_lost(news);
   const std::lock_guard lock(mutex_);
   if (news.kind == JoinNews::Kind::gave_up) {
     gave_up_ = true;
     return;
   }
   if (news.kind == JoinNews::Kind::joined) joined_ = member_ = true;
+  if (news.kind == JoinNews::Kind::ended) ended_ = true;
   print_line(news.who + ": " + news.text);
 }
 
@@ -93,6 +97,11 @@ void JoinReport::fail(const std::string& error) {
 bool JoinReport::is_member() const {
   const std::lock_guard lock(mutex_);
   return member_;
+}
+
+bool JoinReport::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
 }
 
 int JoinReport::exit_code(bool interrupted) const {
@@ -152,11 +161,12 @@ void hold_to_run(const std::shared_ptr<HostProcess>& process) {
   });
 }
 
-// True if a signal asked to stop.
+// True if the host ends because of a signal.
 bool wait_for_host(const HostProcess& process, bool launched) {
   if (!process.signals.wait()) return false;
-  if (launched && process.report->is_member()) process.signals.wait_for_end(kLaunchedPatience);
-  return true;
+  if (!launched || !process.report->is_member()) return true;
+  process.signals.wait_for_end(kLaunchedPatience);
+  return !process.report->has_ended();
 }
 
 }  // namespace

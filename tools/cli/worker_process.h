@@ -43,18 +43,20 @@ class JoinReport : public std::enable_shared_from_this<JoinReport> {
   // Where to find the run. The hosts report here and keep this alive. `wait` is in seconds.
   RunAddress address(const Address& connect, std::optional<int64_t> wait);
   void fail(const std::string& error);
-  // Whether the newest news is that a host has joined.
+  // Whether a host is joined; and whether one has ended in order.
   bool is_member() const;
+  bool has_ended() const;
   // The exit code of the process when all hosts have ended. Throws ConfigError when none of them ever joined a run.
   int exit_code(bool interrupted) const;
 
  private:
   void tell(const JoinNews& news);
+  void tell_lost(const JoinNews& news);
 
   const std::string source_;
   std::function<void()> on_lost_;
   mutable std::mutex mutex_;
-  bool joined_ = false, member_ = false, gave_up_ = false;
+  bool joined_ = false, member_ = false, ended_ = false, gave_up_ = false;
   std::string error_;
 };
 
@@ -64,7 +66,8 @@ struct HostStart {
   std::optional<int64_t> wait = {};  // seconds
   std::string source = "--connect";  // what gave the address
   // By what has started the run too (tools/cli/launcher.h). Signals come to both, and the run has to end first: the
-  // host goes on for at most kLaunchedPatience while the run is there.
+  // host goes on for at most kLaunchedPatience while the run is there. When the run has ended, so has the host, with
+  // exit code 0 also after a signal: launchers kill all processes when one ends with another code.
   bool launched = false;
 };
 constexpr std::chrono::seconds kLaunchedPatience{30};
