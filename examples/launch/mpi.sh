@@ -1,0 +1,19 @@
+#!/bin/sh
+# A run on the processes that mpirun (Open MPI) starts on this machine. On several machines, add
+#   --hostfile HOSTS -x TROUPE_RANK0=FIRST_HOST:5599
+# where FIRST_HOST is the first one in HOSTS. docs/scale.md says what troupe reads from mpirun.
+#
+# When mpirun gets TERM or Ctrl-C, it kills its processes within two seconds. It passes USR1 on to them, at which a run writes a
+# checkpoint and ends; so this file sends it USR1 instead. With setsid mpirun does not get Ctrl-C itself.
+
+# Change this line: the config and the flags of `troupe train`.
+train="cartpole --run runs/cartpole_ranks"
+
+setsid mpirun -n "${RANKS:-2}" troupe train $train &
+mpirun=$!
+trap 'kill -USR1 "$mpirun"' INT TERM
+while :; do
+  wait "$mpirun"
+  code=$?
+  kill -0 "$mpirun" 2>/dev/null || exit "$code"
+done
