@@ -20,4 +20,5 @@ done
 trap 'kill $processes' INT TERM
 code=0
 for process in $processes; do wait "$process" || code=$?; done
+wait
 exit "$code"
