@@ -33,6 +33,20 @@ std::vector<int> reported_signals(const std::vector<int>& before, const std::vec
 
 }  // namespace
 
+TEST_CASE("stop signals: a wait for the end may have a limit") {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  {
+    StopSignals signals;
+    signals.begin({});
+    signals.wait_for_end(std::chrono::milliseconds(1));  // would wait for ever
+    CHECK(!signals.asked());
+    signals.end();
+    signals.wait_for_end(std::chrono::hours(1));
+  }
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+}
+
 TEST_CASE("stop signals: the first is reported, and none after the end of the command") {
   CHECK(reported_signals({SIGTERM}, {SIGINT}) == std::vector<int>{SIGTERM});
   CHECK(reported_signals({}, {SIGTERM}).empty());
