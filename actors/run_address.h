@@ -32,8 +32,8 @@ struct RunAddress {
   // The join server itself, where there is no network; returns none while no run is open.
   std::function<JoinService()> local;
   JoinPatience patience = {};
-  bool launched = false;  // by what has started the run too, and starts both again: a run that is ending has ended
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
+  bool launched = false;  // by what has started the run too, and starts both again: a run that is ending has ended
   std::string text() const;
 };
 

@@ -134,8 +134,8 @@ TEST_CASE("launch: a deterministic run refuses a launcher") {
   const CommandLine result = train_with(of_two("0", "127.0.0.1:5555"), set({"deterministic=true"}));
   CHECK(result.exit_code == 2);
   CHECK(result.err ==
-        "troupe: TROUPE_RANK: starts 2 processes, and a run with deterministic true is one process; start one, with "
-        "--ranks 2\n");
+        "troupe: TROUPE_RANK: says that there are 2 processes, and a run with deterministic true is one; start one "
+        "process, with --ranks 2\n");
 }
 
 TEST_CASE("launch: torchrun starts the ranks, and a signal to it ends the run with a checkpoint") {

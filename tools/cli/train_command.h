@@ -132,8 +132,8 @@ inline void require_no_addresses(const TrainOptions& options) {
 // Refuses a launcher for a deterministic run, whose ranks are in one process.
 inline void require_no_launch(const std::optional<Launch>& launch) {
   if (launch)
-    throw ConfigError(launch->found + ": starts " + std::to_string(launch->ranks) +
-                      " processes, and a run with deterministic true is one process; start one, with --ranks " +
+    throw ConfigError(launch->found + ": says that there are " + std::to_string(launch->ranks) +
+                      " processes, and a run with deterministic true is one; start one process, with --ranks " +
                       std::to_string(launch->ranks));
 }
 
