@@ -8,4 +8,5 @@
 # Change this line: the config and the flags of `troupe train`.
 train="cartpole --run runs/cartpole_ranks"
 
-exec torchrun --standalone --no-python --nproc-per-node "${RANKS:-2}" troupe train $train
+# Without the --, torchrun would take --run for a flag of its own.
+exec torchrun --standalone --no-python --nproc-per-node "${RANKS:-2}" -- troupe train $train

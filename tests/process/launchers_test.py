@@ -8,6 +8,7 @@ A launcher that is missing is skipped with a message. Slurm needs root: the test
 on this machine and in a temporary folder. The test is skipped if nothing could be tried (exit code 77).
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build/release"
-PATIENCE = 120  # seconds, for a busy machine
+PATIENCE = 180  # seconds, for a busy machine
 SETTINGS = (
     "stats.interval_ms=100 trainer.super_batch=1024 rollout.length=16 env.rows=8 evaluation.every_updates=0 "
     "stop.env_steps=0 stop.updates=1000000"
@@ -132,7 +133,7 @@ class Example(unittest.TestCase):
 
 class Launchers(Example):
     def test_torchrun(self):
-        if subprocess.run([sys.executable, "-c", "import torch.distributed.run"], capture_output=True, check=False).returncode:
+        if importlib.util.find_spec("torch") is None:
             self.skipTest("there is no torchrun, because Python has no torch")
         script = self.folder / "bin/torchrun"
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m torch.distributed.run "$@"\n')
