@@ -326,7 +326,7 @@ void update_ended(TrainerSelf self, TrainerUpdate update) {
   if (report.failed()) ++st.skipped_in_a_row;
   const auto ended = self->clock().now();
   const UpdateMessage done{st.version,
-                           update.batch.index(),
+                           update.index,
                            report.failed(),
                            update.samples,
                            seconds_of(ended - update.begun),

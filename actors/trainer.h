@@ -32,6 +32,7 @@ struct TrainerPeers {
 
 // The update under way.
 struct TrainerUpdate {
+  uint64_t index = 0;
   StagedMessage batch;
   std::chrono::steady_clock::time_point begun;
   double progress = 0;

@@ -99,7 +99,7 @@ void begin_attempt(TrainerSelf self) {
   TrainerUpdate& update = *st.update;
   RankGroup& group = *st.group;
   const auto begun = self->clock().now();
-  group.begin(update.batch.index(), std::min(st.ranks.size() + 1, group.shards()));
+  group.begin(update.index, std::min(st.ranks.size() + 1, group.shards()));
   bring_up(self);
   for (size_t rank = 1; rank < group.ranks(); ++rank) {
     const ShardRange shards = group.shards_of(rank);
@@ -129,11 +129,13 @@ std::optional<size_t> sending_rank(TrainerSelf self) {
   return rank_of(self->state, self->current_sender()->address());
 }
 
-// The update under way begins again, from the state before it, with the ranks that are left.
+// The update under way begins again, from the state before it, with the ranks that are left. Its batches are staged
+// again, because a learner changes those that it is given.
 void try_again(TrainerSelf self) {
   auto& st = self->state;
   st.learner->abandon();
   st.learner->load(*st.update->before);
+  st.update->batch.shards.clear();
   for (auto& rank : st.ranks) rank.has_state = false;
   begin_attempt(self);
 }
@@ -197,7 +199,8 @@ void on_ranks_due(TrainerSelf self) {
 void begin_update(TrainerSelf self, const StagedMessage& message, double progress) {
   auto& st = self->state;
   TROUPE_CHECK(!st.update, message.index());
-  st.update.emplace(TrainerUpdate{.batch = message, .begun = self->clock().now(), .progress = progress});
+  st.update.emplace(
+      TrainerUpdate{.index = message.index(), .batch = message, .begun = self->clock().now(), .progress = progress});
   if (st.group && !st.ranks.empty()) {
     if (st.context->rank_processes) st.update->before = std::make_shared<const LearnerState>(st.learner->save());
     return begin_attempt(self);

@@ -42,6 +42,7 @@ class RoundLearner final : public Learner {
   void hold_shards(ShardRange shards) override { mine_ = shards; }
   void begin(std::span<StagedBatch* const> shards, double) override {
     TROUPE_CHECK(shards.size() == mine_.count && !updating_, shards.size(), mine_.count);
+    for (StagedBatch* shard : shards) TROUPE_CHECK(std::exchange(shard->index, kUsed) != kUsed, mine_.first);
     updating_ = true;
     heard_ = mine_.count == shards_;
   }
@@ -61,6 +62,8 @@ class RoundLearner final : public Learner {
     return {.steps = 1};
   }
   void abandon() override { updating_ = false; }
+
+  static constexpr uint64_t kUsed = 1000;  // a learner may change a batch, so it is given it once
 
   mutable int saved = 0;
   int loaded = 0;
