@@ -10,9 +10,9 @@ using namespace troupe::test;
 
 namespace {
 
-const Words kCommands = {"train",  "warmup",  "sweep", "worker", "inference", "scorer",  "node",
-                         "spawn",  "eval",    "play",  "export", "runs",      "plot",    "envs",
-                         "config", "metrics", "top",   "dash",   "bench",     "version", "simulate"};
+const Words kCommands = {"train",   "warmup", "sweep", "worker", "inference", "scorer",  "rank", "node",
+                         "spawn",   "eval",   "play",  "export", "runs",      "plot",    "envs", "config",
+                         "metrics", "top",    "dash",  "bench",  "version",   "simulate"};
 
 const std::string kSeedRange = " is not a seed, expected an integer in [0, 18446744073709551615]";
 const std::string kExample = ", expected HOST:PORT, like 127.0.0.1:5555";

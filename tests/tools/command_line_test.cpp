@@ -128,7 +128,7 @@ Words commands_done_by(std::string_view program) {
 }
 
 TEST_CASE("command_line: other programs run the commands that compute, and those that measure or test troupe") {
-  CHECK(commands_done_by("troupe-learn") == Words{"train", "warmup", "inference", "scorer", "eval", "play"});
+  CHECK(commands_done_by("troupe-learn") == Words{"train", "warmup", "inference", "scorer", "rank", "eval", "play"});
   CHECK(commands_done_by("troupe-bench") == Words{"bench", "simulate"});
 }
 

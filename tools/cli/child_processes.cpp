@@ -40,7 +40,6 @@ using SharedWords = std::shared_ptr<const std::vector<std::string>>;
 constexpr size_t kLongestLine = 4000;  // bytes; a longer line is written in pieces that fit into PIPE_BUF
 // Reads of kLongestLine bytes from one child before the next child is read. Together more than a pipe holds.
 constexpr int kReadsAtOnce = 32;
-constexpr const char* kEnding = "this process is stopping";
 constexpr std::chrono::milliseconds kLook{1000};  // between checks for ended children, where pidfd_open fails
 
 // The largest number of children. Each takes two descriptors; kOwnFiles are for the node's own files and connections.
@@ -105,7 +104,7 @@ class ChildProcesses::Loop {
     std::future<Started> started = request->started.get_future();
     {
       const MutexLock lock(mutex_);
-      if (stop_patience_) return {0, kEnding};
+      if (stop_patience_) return {0, ending()};
       requests_.push_back(std::move(request));
     }
     wake();
@@ -142,6 +141,7 @@ class ChildProcesses::Loop {
     RestartLimit restarts;
   };
 
+  std::string ending() const { return words_.self + " is stopping"; }
   void wake() const {
     const uint64_t one = 1;
     if (write(wake_.number(), &one, sizeof one) < 0) return;  // the counter is full: the thread is awake already
@@ -238,7 +238,7 @@ void ChildProcesses::Loop::take_requests() {
   for (const auto& request : requests) {
     Started started;
     while (started.count < request->count && started.error.empty()) {
-      started.error = stop_asked() ? kEnding : start_one(request->command, {});
+      started.error = stop_asked() ? ending() : start_one(request->command, {});
       started.count += started.error.empty();
     }
     request->started.set_value(std::move(started));
@@ -262,7 +262,7 @@ void ChildProcesses::Loop::stop_when_asked() {
 // Starts one process. Returns the reason why it could not; empty if it runs.
 std::string ChildProcesses::Loop::start_one(const SharedWords& command, const RestartLimit& restarts) {
   if (children_.size() + resting_.size() >= most_)
-    return "this process already runs " + format_counted(most_, words_.child) + ", its maximum" +
+    return words_.self + " already runs " + format_counted(most_, words_.child) + ", its maximum" +
            (most_ < kMost ? "; a higher `ulimit -n` allows more" : "");
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return system_error();

@@ -20,9 +20,9 @@ class ChildProcesses {
 
   // For lines on the console and in the log.
   struct Words {
-    std::string parent = "node", child = "worker";
+    std::string parent = "node", child = "worker", self = "the node";
   };
-  explicit ChildProcesses(Words words = {"node", "worker"});
+  explicit ChildProcesses(Words words = {"node", "worker", "the node"});
   ~ChildProcesses();  // as stop() with a patience of 0
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;

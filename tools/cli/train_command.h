@@ -176,7 +176,7 @@ inline Command train_command() {
               "  troupe train runs/first --run runs/second --seed 4    # a new run like it\n"
               "  troupe train my_run.json --init-from runs/first    # uses those weights\n"
               "  troupe train cartpole --listen 0.0.0.0:5555    # lets other machines join\n"
-              "  torchrun --no-python --nproc-per-node 2 -- troupe train cartpole    # on two ranks\n",
+              "  troupe train cartpole --ranks 2                # on two processes\n",
           .exit_codes = {{0, "the run reached its limit, now or before"},
                          {1, "the run failed, or its last checkpoint could not be written"},
                          {2, "a mistake in the command or the config, or a machine that cannot hold the run"},
