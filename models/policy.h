@@ -128,6 +128,7 @@ class Learner {
   // After advance() has said that it waits: what this rank says, once; then deliver() with what all say, and on with
   // advance().
   virtual RankPart say() { throw InvariantError("this learner has one rank"); }
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
   virtual void deliver(RoundResult /*all*/) { throw InvariantError("this learner has one rank"); }
   // The whole update, of a learner that computes all shards.
   UpdateReport update(std::span<StagedBatch* const> shards, double progress) {

@@ -137,14 +137,14 @@ Meeting meeting_by_mpi(const Environment& environment, const Found& found) {
 
 std::optional<Found> found_by_mpi(const Environment& environment) {
   for (const Names& names : {Names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, Names{"PMI_RANK", "PMI_SIZE"}})
-    if (const auto found = found_by(environment, names, "MPI: ", meeting_by_mpi)) return found;
+    if (auto found = found_by(environment, names, "MPI: ", meeting_by_mpi)) return found;
   return std::nullopt;
 }
 
 std::optional<Found> found_in(const Environment& environment) {
   if (auto found = found_by(environment, {"TROUPE_RANK", "TROUPE_RANKS"}, "", meeting_by_troupe)) return found;
   if (auto found = found_by(environment, {"RANK", "WORLD_SIZE"}, "torchrun: ", meeting_by_torchrun)) return found;
-  const std::optional<Found> slurm = found_by_slurm(environment), mpi = found_by_mpi(environment);
+  std::optional<Found> slurm = found_by_slurm(environment), mpi = found_by_mpi(environment);
   // A step has variables of MPI too. Where they differ, the step is that of an mpirun, which has started this process.
   if (slurm && mpi && (slurm->rank != mpi->rank || slurm->ranks != mpi->ranks)) return mpi;
   if (slurm) return slurm;
