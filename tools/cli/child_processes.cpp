@@ -49,6 +49,7 @@ size_t most_children() {
   return std::min<uint64_t>(ChildProcesses::kMost, (files - kOwnFiles) / 2);
 }
 
+// NOLINTNEXTLINE(concurrency-mt-unsafe): glibc's strerror() is per thread
 std::string system_error() { return std::strerror(errno); }
 
 // In the child, between fork and exec: system calls only.
@@ -62,7 +63,7 @@ std::string system_error() { return std::strerror(errno); }
   close_descriptors_from(3);
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // NOLINT(concurrency-mt-unsafe): the child has one thread
   execv(arguments[0], arguments);
   constexpr std::string_view kFailed = "the program cannot be started\n";
   if (write(STDERR_FILENO, kFailed.data(), kFailed.size()) < 0) _exit(126);
