@@ -19,7 +19,7 @@ struct ProcessState {
   pid_t parent = 0;
 };
 
-// Nothing if there is no such process.
+// No value if the process does not exist.
 inline std::optional<ProcessState> state_of(pid_t id) {
   const std::string text = text_of("/proc/" + std::to_string(id) + "/stat");
   const size_t name_end = text.rfind(')');
