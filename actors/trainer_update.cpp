@@ -143,7 +143,7 @@ void try_again(TrainerSelf self) {
 void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   auto& st = self->state;
   const TrainerState::Rank lost = st.ranks[rank - 1];
-  log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
+  if (!st.ended) log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
   self->demonitor(lost.actor.address());
   st.parts.forget(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));

@@ -299,6 +299,19 @@ TEST_CASE("trainer, ranks: what is of another attempt or no rank is ignored, and
   open_log(nullptr, {.to_stderr = false});
 }
 
+TEST_CASE("trainer, ranks: a rank that ends after training is not missed") {
+  RankedTrainer f(limited(0, 1));
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.join();
+  f.stage();
+  f.answer();
+  REQUIRE(f.all.heard->ended.size() == 1);
+  f.lose_rank();
+  CHECK(disk.read("log").find("is gone") == std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+}
+
 TEST_CASE("trainer, ranks: a rank that ends an update with other weights ends the run") {
   RankedTrainer f(limited(0, 100));
   f.join();
