@@ -65,6 +65,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RankSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RoundSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankDone))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankActor))
+CAF_ADD_TYPE_ID(troupe, (troupe::ExchangeService))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankReady))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -96,6 +97,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReplies)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankJoined)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ExchangeAttempt)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankMisfit)
 
 namespace caf {
 class actor_system_config;
@@ -133,7 +136,7 @@ using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_
 using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
-                     caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Part>,
+                     caf::reacts_to<RoundSaid>, caf::reacts_to<RankMisfit>, caf::reacts_to<RankDone>,
                      caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
 // Joins a run for one rank, in a process of its own.
 using RankHostActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<Stop>>;

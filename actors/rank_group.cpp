@@ -15,19 +15,7 @@ ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards) {
 
 void RankGroup::begin(uint64_t update, size_t ranks) {
   attempt_ = {update, attempt_.number + 1};
-  round_ = 0;
-  said_.emplace(shards_);
   done_.assign(ranks, {});
-}
-
-std::optional<RoundResult> RankGroup::say(size_t rank, RankPart part) {
-  TROUPE_CHECK(part.shards == shards_of(rank), rank, part.shards.first, part.shards.count);
-  said_->add(std::move(part));
-  if (!said_->complete()) return std::nullopt;
-  RoundResult result = said_->result();
-  said_.emplace(shards_);
-  ++round_;
-  return result;
 }
 
 void RankGroup::done(size_t rank, uint32_t weights) {

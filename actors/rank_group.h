@@ -1,6 +1,6 @@
 #pragma once
-// RankGroup: the ranks of a run as the trainer, rank 0, knows them: which shards each computes, and the round of an
-// update that is under way. A plain value without messages; one thread.
+// RankGroup: the ranks of a run as the trainer, rank 0, knows them: which shards each computes in the attempt at an
+// update that is under way, and which have completed it. A plain value without messages; one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +25,6 @@ class RankGroup {
   size_t ranks() const { return done_.size(); }
   ShardRange shards_of(size_t rank) const { return shards_of_rank(rank, ranks(), shards_); }
 
-  // What a rank has in the round under way. Throws InvariantError when it is of other shards than those of the rank, or
-  // the rank has said it already. The result when all have: the round is over then.
-  std::optional<RoundResult> say(size_t rank, RankPart part);
-  uint64_t round() const { return round_; }
   // A rank has completed the update, with these weights.
   void done(size_t rank, uint32_t weights);
   bool is_done(size_t rank) const { return done_.at(rank).has_value(); }
@@ -39,8 +35,6 @@ class RankGroup {
  private:
   size_t shards_;
   Attempt attempt_;
-  uint64_t round_ = 0;
-  std::optional<RankRound> said_;
   std::vector<std::optional<uint32_t>> done_;  // by rank: its weights
 };
 

@@ -20,10 +20,7 @@ void advance(RankSelf self) {
   auto& st = self->state;
   Advance state = Advance::more;
   while (state == Advance::more) state = st.learner->advance();
-  if (state == Advance::waits) {
-    RankSaid said{st.attempt, st.round, st.learner->say()};
-    return send_in_parts(self, st.lead, std::move(said), st.context->config.network.chunk_bytes, st.streams);
-  }
+  if (state == Advance::waits) return;
   st.learner->finish();
   st.batches.clear();
   self->send(st.lead, RankDone{st.attempt, weights_check(*st.learner), st.samples});
@@ -45,8 +42,9 @@ void on_update(RankSelf self, const RankUpdate& update) {
     st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
   TROUPE_CHECK(st.batches.empty(), update.attempt.update, st.attempt.update);
   st.lead = caf::actor_cast<RankLead>(self->current_sender());
+  st.exchange = update.exchange;
   st.attempt = update.attempt;
-  st.round = st.samples = 0;
+  st.samples = 0;
   std::vector<StagedBatch*> batches;
   for (const auto& batch : update.batches) {
     batches.push_back(st.batches.emplace_back(st.stager->stage(*batch)).get());
@@ -60,9 +58,7 @@ void on_update(RankSelf self, const RankUpdate& update) {
 void on_round(RankSelf self, const RoundSaid& said) {
   auto& st = self->state;
   if (st.batches.empty() || said.attempt != st.attempt) return;
-  TROUPE_CHECK(said.round == st.round, said.round, st.round);
-  ++st.round;
-  st.learner->deliver(said.all);
+  st.learner->deliver(said.piece, said.all);
   advance(self);
 }
 
@@ -85,6 +81,11 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
   self->state.context = std::move(context);
   self->state.stager = learner->stager();
   self->state.learner = std::move(learner);
+  self->state.learner->say_to([self](const RoundPiece& piece, RankPart part) {
+    auto& st = self->state;
+    send_in_parts(self, st.exchange, RankSaid{st.attempt, piece, std::move(part)},
+                  st.context->config.network.chunk_bytes, st.streams);
+  });
   return {
       [self](const RankState& state) { on_state(self, state); },
       [self](const RankUpdate& update) { on_update(self, update); },

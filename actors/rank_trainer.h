@@ -1,7 +1,7 @@
 #pragma once
 // RankTrainer: the trainer of a rank other than 0. It computes some shards of each update with the same weights as the
-// other ranks, and publishes nothing. Detached. Never waits: an update goes on when rank 0 has sent the result of a
-// round.
+// other ranks, and publishes nothing. Detached. Never waits: an update goes on when the exchange has sent the result of
+// a round.
 
 #include <cstdint>
 #include <memory>
@@ -20,12 +20,12 @@ struct RankTrainerState {
   std::shared_ptr<Learner> learner;
   std::shared_ptr<const Stager> stager;
   RankLead lead;
+  ExchangeService exchange;
   PartAssembler parts;  // of rank 0
   uint64_t streams = 0;
   bool threads_set = false;
   // The update under way, or the last one.
   Attempt attempt;
-  uint64_t round = 0;
   uint64_t samples = 0;
   std::vector<std::unique_ptr<StagedBatch>> batches;  // empty: none is under way
 };

@@ -386,9 +386,9 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const Evaluation& evaluation) { on_evaluation(self, evaluation); },
       [self](const CheckpointWritten&) { on_written(self); },
       [self](idle_atom) { on_idle(self); },
-      [self](const RankSaid& said) { on_rank_said(self, said); },
+      [self](const RoundSaid& said) { on_round(self, said); },
+      [self](const RankMisfit& misfit) { on_rank_misfit(self, misfit); },
       [self](const RankDone& done) { on_rank_done(self, done); },
-      [self](const Part& part) { on_rank_part(self, part); },
       [self](const RankJoined& joined) { on_rank_joined(self, joined); },
       [self](due_atom) { on_ranks_due(self); },
       [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "actors/messages.h"
-#include "actors/parts.h"
 #include "actors/rank_group.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
@@ -86,7 +85,7 @@ struct TrainerState {
   std::vector<Rank> ranks;         // 1, 2, ...
   bool ranks_came = false;         // all were there once
   bool ask_owed = false;           // the first batch is asked for when they are
-  PartAssembler parts;
+  RankExchangeActor exchange;
   uint64_t streams = 0;
   std::optional<TrainerUpdate> update;
   // Why to end after the update under way or, in deterministic runs, at the next turn.

@@ -11,6 +11,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/parts.h"
+#include "actors/rank_exchange.h"
 #include "actors/rank_trainer.h"
 #include "actors/update_warnings.h"
 #include "actors/weights_check.h"
@@ -41,13 +43,6 @@ void tell(TrainerSelf self, size_t rank, Message message) {
   send_in_parts(self, st.ranks[rank - 1].actor, std::move(message), st.context->config.network.chunk_bytes, st.streams);
 }
 
-// All ranks have said what they have in the round.
-void end_round(TrainerSelf self, uint64_t round, RoundResult all) {
-  auto& st = self->state;
-  for (size_t rank = 1; rank < st.group->ranks(); ++rank) tell(self, rank, RoundSaid{st.group->attempt(), round, all});
-  st.learner->deliver(std::move(all));
-}
-
 void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   auto& st = self->state;
   st.group->done(rank, weights);
@@ -67,15 +62,9 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
 // Up to where the update waits for other ranks, or to its end.
 void advance(TrainerSelf self) {
   auto& st = self->state;
-  for (;;) {
-    Advance state = Advance::more;
-    while (state == Advance::more) state = st.learner->advance();
-    if (state == Advance::done) break;
-    const uint64_t round = st.group->round();
-    std::optional<RoundResult> all = st.group->say(0, st.learner->say());
-    if (!all) return;
-    end_round(self, round, *std::move(all));
-  }
+  Advance state = Advance::more;
+  while (state == Advance::more) state = st.learner->advance();
+  if (state == Advance::waits) return;
   TrainerUpdate& update = *st.update;
   update.report = std::make_shared<const UpdateReport>(st.learner->finish());
   update.weights = st.learner->snapshot({st.version.epoch, st.version.number + 1});
@@ -101,10 +90,14 @@ void begin_attempt(TrainerSelf self) {
   const auto begun = self->clock().now();
   group.begin(update.index, std::min(st.ranks.size() + 1, group.shards()));
   bring_up(self);
+  ExchangeAttempt attempt{group.attempt(), group.shards_of(0), {}};
+  for (size_t rank = 1; rank < group.ranks(); ++rank)
+    attempt.others.push_back({st.ranks[rank - 1].actor, group.shards_of(rank)});
+  self->send(st.exchange, std::move(attempt));  // before any rank says something
   for (size_t rank = 1; rank < group.ranks(); ++rank) {
     const ShardRange shards = group.shards_of(rank);
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
-    tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}});
+    tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange});
   }
   update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
@@ -145,7 +138,6 @@ void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   const TrainerState::Rank lost = st.ranks[rank - 1];
   if (!st.ended) log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
   self->demonitor(lost.actor.address());
-  st.parts.forget(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
   if (st.update && rank < st.group->ranks()) try_again(self);
 }
@@ -162,6 +154,12 @@ void start_ranks(TrainerSelf self) {
   const TrainerConfig& config = st.context->config.trainer;
   if (config.ranks == 1) return;
   st.group.emplace(static_cast<size_t>(config.shards));
+  st.exchange = spawn_on(self->system(), st.context->threads, rank_exchange, st.context, ExchangeOwner(self));
+  self->link_to(st.exchange);  // neither goes on without the other
+  st.learner->say_to([self](const RoundPiece& piece, RankPart part) {
+    const auto& st = self->state;
+    self->send(st.exchange, RankSaid{st.group->attempt(), piece, std::move(part)});
+  });
   self->set_down_handler([self](const caf::down_msg& down) {
     if (const auto rank = rank_of(self->state, down.source)) lose_rank(self, *rank, describe(down.reason));
   });
@@ -216,22 +214,19 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
   update_ended(self, std::move(update));
 }
 
-void on_rank_said(TrainerSelf self, const RankSaid& said) {
+void on_round(TrainerSelf self, const RoundSaid& said) {
   auto& st = self->state;
-  const std::optional<size_t> rank = sending_rank(self);
-  if (!rank || !is_current(st, said.attempt)) return;
-  const uint64_t round = st.group->round();
-  std::optional<RoundResult> all;
-  try {
-    TROUPE_CHECK(said.round == round, said.round, round);
-    all = st.group->say(*rank, said.part);
-  } catch (const InvariantError& error) {
-    if (st.ranks[*rank - 1].name.empty()) throw;
-    return lose_rank(self, *rank, error.what());
-  }
-  if (!all) return;
-  end_round(self, round, *std::move(all));
+  if (!is_current(st, said.attempt)) return;
+  st.learner->deliver(said.piece, said.all);
   advance(self);
+}
+
+void on_rank_misfit(TrainerSelf self, const RankMisfit& misfit) {
+  const auto& st = self->state;
+  const std::optional<size_t> rank = rank_of(st, misfit.rank);
+  if (!rank && misfit.rank != self->address()) return;  // lost by now
+  if (!rank || st.ranks[*rank - 1].name.empty()) throw std::runtime_error(misfit.error);
+  lose_rank(self, *rank, misfit.error);
 }
 
 void on_rank_done(TrainerSelf self, const RankDone& done) {
@@ -240,22 +235,6 @@ void on_rank_done(TrainerSelf self, const RankDone& done) {
   if (!rank || !is_current(st, done.attempt) || st.group->is_done(*rank)) return;
   st.update->samples += done.samples;
   note_done(self, *rank, done.weights);
-}
-
-void on_rank_part(TrainerSelf self, const Part& part) {
-  auto& st = self->state;
-  const std::optional<size_t> rank = sending_rank(self);
-  if (!rank) return;
-  RankSaid said;
-  try {
-    TROUPE_CHECK(part.of == PartOf::rank_said, static_cast<int>(part.of));
-    const auto whole = st.parts.add(self->current_sender()->address(), part);
-    if (!whole) return;
-    said = deserialize<RankSaid>(self->system(), *whole);
-  } catch (const std::exception& error) {
-    return lose_rank(self, *rank, error.what());
-  }
-  on_rank_said(self, said);
 }
 
 // A run may skip steps in every update, and with short rollouts find nothing in every update.

@@ -1,7 +1,7 @@
 #pragma once
 // The update of a trainer, rank 0 of its run. With one rank it is computed in one go. With several, each rank computes
-// some shards: rank 0 sends the others theirs, adds up what all say in a round, and sends them the result. Functions of
-// the trainer's thread.
+// some shards: rank 0 sends the others theirs, and what all say in a round goes through the exchange
+// (actors/rank_exchange.h). Functions of the trainer's thread.
 
 #include <cstdint>
 #include <memory>
@@ -23,9 +23,9 @@ void on_rank_joined(TrainerSelf self, const RankJoined& joined);
 void on_ranks_due(TrainerSelf self);
 // `progress`: of the run, for the schedules. update_ended() follows.
 void begin_update(TrainerSelf self, const StagedMessage& message, double progress);
-void on_rank_said(TrainerSelf self, const RankSaid& said);
+void on_round(TrainerSelf self, const RoundSaid& said);
+void on_rank_misfit(TrainerSelf self, const RankMisfit& misfit);
 void on_rank_done(TrainerSelf self, const RankDone& done);
-void on_rank_part(TrainerSelf self, const Part& part);
 
 // Of skipped steps, and of updates without samples: once of each.
 void warn_of(TrainerSelf self, const UpdateReport& report, uint64_t samples);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -125,11 +126,15 @@ class Learner {
   virtual void abandon() { throw InvariantError("this learner has one rank"); }
   // Of a learner that computes some shards of each update, those of its rank; at first all. Not during an update.
   virtual void hold_shards(ShardRange /*shards*/) { throw InvariantError("this learner has one rank"); }
-  // After advance() has said that it waits: what this rank says, once; then deliver() with what all say, and on with
-  // advance().
-  virtual RankPart say() { throw InvariantError("this learner has one rank"); }
+  // Where begin() and advance() take what this rank says, piece after piece; set before the first update with some
+  // shards. What all have said comes back by deliver(), in any order, but never before begin() or advance() has
+  // returned. advance() says that it waits until all pieces of the round have come.
+  using SayPiece = std::function<void(const RoundPiece&, RankPart)>;
+  virtual void say_to(SayPiece /*say*/) { throw InvariantError("this learner has one rank"); }
   // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
-  virtual void deliver(RoundResult /*all*/) { throw InvariantError("this learner has one rank"); }
+  virtual void deliver(const RoundPiece& /*piece*/, RoundResult /*all*/) {
+    throw InvariantError("this learner has one rank");
+  }
   // The whole update, of a learner that computes all shards.
   UpdateReport update(std::span<StagedBatch* const> shards, double progress) {
     begin(shards, progress);

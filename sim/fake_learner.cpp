@@ -62,7 +62,7 @@ void FakeLearner::begin(std::span<StagedBatch* const> shards, double) {
   }
   if (leads_)
     skipped_ = world_.skipped.try_emplace(version(), world_.fault(world_.scenario.update_skipped)).first->second;
-  round_ = 0;
+  round_ = open_ = 0;
   rounds_ = held_.count == this->shards() ? 0 : 1 + updates_ % 2;
 }
 
@@ -94,33 +94,44 @@ Array FakeLearner::gradients_of(ShardRange shards) const {
   return Array::of<float>({3}, {sum, count * static_cast<float>(updates_), count * static_cast<float>(round_)});
 }
 
-RankPart FakeLearner::say() {
-  RankPart part{held_, {}, {}};
-  if (has_numbers())
-    for (size_t shard = held_.first; shard < held_.end(); ++shard) part.numbers.push_back(numbers_of(shard));
-  if (has_numbers() && leads_) part.numbers.front().push_back(skipped_ ? 1 : 0);
-  if (has_gradients())
-    for (const ShardRange& branch : branches_of(held_, shards()))
-      part.branches.push_back({branch, gradients_of(branch)});
-  return part;
+Advance FakeLearner::advance() {
+  if (round_ == rounds_) return Advance::done;
+  if (open_ == 0) say_round();
+  return Advance::waits;
 }
 
-void FakeLearner::deliver(RoundResult all) {
+void FakeLearner::say_round() {
+  if (has_gradients()) {
+    RankPart part{held_, {}, {}};
+    for (const ShardRange& branch : branches_of(held_, shards()))
+      part.branches.push_back({branch, gradients_of(branch)});
+    say_({round_, open_++}, std::move(part));
+  }
+  if (!has_numbers()) return;
+  RankPart part{held_, {}, {}};
+  for (size_t shard = held_.first; shard < held_.end(); ++shard) part.numbers.push_back(numbers_of(shard));
+  if (leads_) part.numbers.front().push_back(skipped_ ? 1 : 0);
+  say_({round_, open_++}, std::move(part));
+}
+
+void FakeLearner::deliver(const RoundPiece& piece, RoundResult all) {
   const std::string what = "round " + std::to_string(round_) + " of update " + std::to_string(updates_);
+  if (open_ == 0 || piece.round != round_) world_.violate(what + " has a piece of another round");
+  const bool of_gradients = has_gradients() && piece.piece == 0;
   std::vector<ShardNumbers> numbers;
-  if (has_numbers())
+  if (!of_gradients)
     for (size_t shard = 0; shard < shards(); ++shard) numbers.push_back(numbers_of(shard));
   if (!all.numbers.empty() && all.numbers.front().size() == 4) {
     skipped_ = all.numbers.front().back() != 0;
     all.numbers.front().pop_back();
   }
-  const Array expected = has_gradients() ? gradients_of({0, shards()}) : Array();
+  const Array expected = of_gradients ? gradients_of({0, shards()}) : Array();
   const auto got = all.gradients.view<float>(), wanted = expected.view<float>();
   if (!got.empty() && !wanted.empty() && got[0] != wanted[0])
     world_.violate(what + " does not have the gradients of each shard once");
   else if (all.numbers != numbers || !std::ranges::equal(got, wanted))
     world_.violate(what + " has the result of another one");
-  ++round_;
+  if (--open_ == 0) ++round_;
 }
 
 UpdateReport FakeLearner::finish() {

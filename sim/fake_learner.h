@@ -1,12 +1,13 @@
 #pragma once
-// The learner of a simulated run, of one of its ranks. An update of several ranks has one round or two, in which it
-// checks what it is told. What an update does to the World happens when rank 0 completes it, and once. One thread.
+// The learner of a simulated run, of one of its ranks. An update of several ranks has one round or two of one piece or
+// two, in which it checks what it is told. What an update does to the World happens when rank 0 completes it, and once. One thread.
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/policy.h"
@@ -24,12 +25,12 @@ class FakeLearner final : public Learner {
   WeightsPtr reference(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
   void begin(std::span<StagedBatch* const> shards, double progress) override;
-  Advance advance() override { return round_ < rounds_ ? Advance::waits : Advance::done; }
+  Advance advance() override;
   UpdateReport finish() override;
-  void abandon() override { batches_ = rounds_ = round_ = 0; }
+  void abandon() override { batches_ = rounds_ = round_ = open_ = 0; }
   void hold_shards(ShardRange shards) override { held_ = shards; }
-  RankPart say() override;
-  void deliver(RoundResult all) override;
+  void say_to(SayPiece say) override { say_ = std::move(say); }
+  void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
   LearnerState save() const override;
@@ -47,6 +48,7 @@ class FakeLearner final : public Learner {
   uint64_t use_batches();
   // The sum of those of these shards. The numbers are small, so it is exact.
   Array gradients_of(ShardRange shards) const;
+  void say_round();
 
   World& world_;
   uint32_t epoch_;
@@ -57,9 +59,11 @@ class FakeLearner final : public Learner {
   bool warmed_up_ = false;  // the warm-up has ended
   int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
   ShardRange held_;
+  SayPiece say_;
   // Of the update under way:
   size_t batches_ = 0;
   uint64_t round_ = 0, rounds_ = 0;
+  uint64_t open_ = 0;  // pieces of the round that have not come; gradients are piece 0, numbers that after them
   bool skipped_ = false;  // rank 0 decides that, and says it in the first round
 };
 

@@ -90,6 +90,10 @@ template <class I> typename I::result_type inspect(I& f, LearnerState& x) {
            }));
 }
 
+template <class I> typename I::result_type inspect(I& f, RoundPiece& x) {
+  return f(caf::meta::type_name("RoundPiece"), x.round, x.piece);
+}
+
 struct Attempt {
   uint64_t update = 0;  // its index
   uint64_t number = 0;  // counts all attempts of this start of the run
@@ -99,6 +103,30 @@ struct Attempt {
     return f(caf::meta::type_name("Attempt"), x.update, x.number);
   }
 };
+
+// To the exchange: what the sender has in a piece of a round.
+struct RankSaid {
+  Attempt attempt;
+  RoundPiece piece;
+  RankPart part;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankSaid& x) {
+    return f(caf::meta::type_name("RankSaid"), x.attempt, x.piece, x.part);
+  }
+};
+
+// From the exchange: what all ranks have in it.
+struct RoundSaid {
+  Attempt attempt;
+  RoundPiece piece;
+  RoundResult all;
+
+  template <class I> friend typename I::result_type inspect(I& f, RoundSaid& x) {
+    return f(caf::meta::type_name("RoundSaid"), x.attempt, x.piece, x.all);
+  }
+};
+
+using ExchangeService = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<Part>>;
 
 // From rank 0: take over this state of the learner.
 struct RankState {
@@ -119,12 +147,13 @@ struct RankUpdate {
   double progress = 0;
   ShardRange shards;
   std::vector<std::shared_ptr<const SuperBatch>> batches;  // of these shards
+  ExchangeService exchange;
 
   template <class I> friend typename I::result_type inspect(I& f, RankUpdate& x) {
     WireDouble progress = x.progress;
     std::vector<WireShared<SuperBatch>> batches;
     for (const auto& batch : x.batches) batches.push_back({batch});
-    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches,
+    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches, x.exchange,
              caf::meta::load_callback([&]() -> caf::error {
                x.progress = progress;
                x.batches.clear();
@@ -134,27 +163,6 @@ struct RankUpdate {
   }
 };
 
-// To rank 0: what the sender has in a round.
-struct RankSaid {
-  Attempt attempt;
-  uint64_t round = 0;  // of the attempt
-  RankPart part;
-
-  template <class I> friend typename I::result_type inspect(I& f, RankSaid& x) {
-    return f(caf::meta::type_name("RankSaid"), x.attempt, x.round, x.part);
-  }
-};
-
-// From rank 0: what all ranks have in it.
-struct RoundSaid {
-  Attempt attempt;
-  uint64_t round = 0;
-  RoundResult all;
-
-  template <class I> friend typename I::result_type inspect(I& f, RoundSaid& x) {
-    return f(caf::meta::type_name("RoundSaid"), x.attempt, x.round, x.all);
-  }
-};
 
 // To rank 0: the update is complete.
 struct RankDone {
@@ -167,8 +175,9 @@ struct RankDone {
   }
 };
 
-// What the other ranks tell rank 0, and it them.
-using RankLead = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<RankDone>, caf::reacts_to<Part>>;
+
+// What the other ranks tell rank 0 beside the rounds, and it them.
+using RankLead = caf::typed_actor<caf::reacts_to<RankDone>>;
 using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
                                    caf::reacts_to<Part>, caf::reacts_to<Stop>>;
 
@@ -186,6 +195,26 @@ struct RankReady {
     return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec);
   }
 };
+
+// To the exchange, from rank 0 in the same process: an attempt at an update begins.
+struct ExchangeAttempt {
+  struct Rank {
+    RankActor actor;
+    ShardRange shards;
+  };
+  Attempt attempt;
+  ShardRange own;  // of rank 0
+  std::vector<Rank> others;
+};
+
+// From the exchange to rank 0, in the same process: what this rank has said does not fit.
+struct RankMisfit {
+  caf::actor_addr rank;
+  std::string error;
+};
+
+using ExchangeOwner = caf::typed_actor<caf::reacts_to<RoundSaid>, caf::reacts_to<RankMisfit>>;
+using RankExchangeActor = ExchangeService::extend<caf::reacts_to<ExchangeAttempt>>;
 
 // To the trainer, from this process: another rank.
 struct RankJoined {

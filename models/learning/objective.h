@@ -73,6 +73,11 @@ class Objective {
   // What these functions return as numbers is of the shards that are computed here; what they take is of all shards.
   // Of the shards that are computed here from the next update on; at first all.
   virtual void hold_shards(ShardRange shards) = 0;
+  // Where backward() and end_backward() take the pieces of gradients of these shards, each once in a micro-batch.
+  using SayGradients = std::function<void(size_t piece, std::vector<GradientBranch> branches)>;
+  virtual void say_gradients_to(SayGradients say) = 0;
+  // Their number.
+  virtual size_t gradient_pieces() const = 0;
   // `shards` has the batch of each shard that is computed here; they must live until end(). The result is what
   // make_targets() needs of these shards; where all are computed here, it may leave out the data.
   virtual RankPart begin(std::span<StagedBatch* const> shards) = 0;
@@ -83,15 +88,20 @@ class Objective {
   virtual size_t use_epoch(std::span<const ShardNumbers> all) = 0;
   // Begins the optimizer step of a minibatch, to which each shard adds its own samples. Returns the number of parts of
   // each micro-batch, which backward() computes one after the other; nothing, and then there is no step, when all
-  // shards add none. After the parts of a micro-batch: say_gradients() and end_micro_batch().
+  // shards add none. After the parts of a micro-batch: end_backward(), say_losses() and end_micro_batch().
   virtual std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) = 0;
   // Adds the gradients of a part, by its number in the step. Marks UpdateStages::forward after the forward pass and the
   // loss.
   virtual void backward(size_t part, StageClock& clock) = 0;
-  // Not called where all shards are computed here. `last`: of the step; then with numbers.
-  virtual RankPart say_gradients(bool last) = 0;
-  // `all` is empty where all shards are computed here.
-  virtual void end_micro_batch(const RoundResult& all) = 0;
+  // The next three are not called where all shards are computed here.
+  // All parts of a micro-batch were computed: says the pieces of gradients that backward() has not said yet.
+  virtual void end_backward() = 0;
+  // What else the shards say of the step, in its last micro-batch.
+  virtual RankPart say_losses() = 0;
+  // The sum of a piece for that micro-batch, [n] float32.
+  virtual void set_gradients(size_t piece, const Array& sum) = 0;
+  // `losses`: what all shards say, in the last micro-batch; empty where all shards are computed here.
+  virtual void end_micro_batch(const RoundResult& losses) = 0;
   // Trains with the gradients, unless they or the loss are not finite. `all`: of the last micro-batch, or empty where
   // all shards are computed here.
   virtual StepReport apply(std::span<const ShardNumbers> all) = 0;

@@ -35,6 +35,7 @@ struct TrainerConfig {
   int64_t max_skipped = 10;        // the run stops after this many updates in a row without a finite step
   int64_t threads = 1;             // compute threads of one step
   std::string device = "cpu";      // "cpu", "cuda", "cuda:N"
+  int64_t piece = 1 << 18;         // elements of gradients that ranks exchange at a time; no setting
   friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;
 };
 

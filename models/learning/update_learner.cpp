@@ -34,9 +34,9 @@ struct Update {
   size_t left = 0;                 // parts of the micro-batch
   Phase phase = Phase::all;
   Next next = Next::targets;
-  std::optional<RankPart> said = {};  // what this rank says, until it is asked for
-  bool waits = false;                 // for what all ranks say
-  RoundResult heard = {};             // what they said
+  uint64_t round = 0;      // of what the ranks say: the one under way, or the next one
+  size_t open = 0;         // its pieces that have not come yet
+  RoundResult heard = {};  // what all said in the last one, but gradients
   StageClock clock;
 };
 
@@ -46,7 +46,11 @@ class UpdateLearner final : public Learner {
       : config_(config),
         objective_(std::move(objective)),
         kl_coef_(config.algorithm.kl_coef),
-        mine_{0, static_cast<size_t>(config.trainer.shards)} {}
+        mine_{0, static_cast<size_t>(config.trainer.shards)} {
+    objective_->say_gradients_to([this](size_t piece, std::vector<GradientBranch> branches) {
+      say_({update_->round, piece}, {mine_, {}, std::move(branches)});
+    });
+  }
 
   std::shared_ptr<const Signature> saved_signature() const override { return objective_->weights().signature(); }
   std::shared_ptr<const Signature> published_signature() const override { return objective_->weights().published(); }
@@ -61,8 +65,8 @@ class UpdateLearner final : public Learner {
   UpdateReport finish() override;
   void abandon() override { update_.reset(); }
   void hold_shards(ShardRange shards) override;
-  RankPart say() override;
-  void deliver(RoundResult all) override;
+  void say_to(SayPiece say) override { say_ = std::move(say); }
+  void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
   LearnerState save() const override;
@@ -82,6 +86,7 @@ class UpdateLearner final : public Learner {
   void begin_epoch();
   void begin_step();
   void backward();
+  void end_backward();
   void begin_micro_batch(size_t micro_batch);
   void end_micro_batch();
   void apply();
@@ -92,6 +97,7 @@ class UpdateLearner final : public Learner {
   std::unique_ptr<Objective> objective_;
   double kl_coef_;
   ShardRange mine_;
+  SayPiece say_;
   uint64_t updates_ = 0;
   std::optional<Update> update_;
 };
@@ -113,7 +119,7 @@ Advance UpdateLearner::advance() {
   TROUPE_CHECK(update_.has_value(), updates_);
   Update& update = *update_;
   if (update.phase == Update::Phase::trained) return Advance::done;
-  if (update.waits) return Advance::waits;
+  if (update.open > 0) return Advance::waits;
   update.clock.begin();
   double UpdateStages::* stage = &UpdateStages::prepare;
   switch (update.next) {
@@ -134,7 +140,7 @@ Advance UpdateLearner::advance() {
   }
   update.clock.mark(stage);
   if (update.phase == Update::Phase::trained) return Advance::done;
-  return update.waits ? Advance::waits : Advance::more;
+  return update.open > 0 ? Advance::waits : Advance::more;
 }
 
 void UpdateLearner::hold_shards(ShardRange shards) {
@@ -151,20 +157,19 @@ void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
     update.heard = {std::move(part.numbers)};
     return;
   }
-  update.said = std::move(part);
-  update.waits = true;
+  update.open = 1;
+  say_({update.round, 0}, std::move(part));
 }
 
-RankPart UpdateLearner::say() {
-  TROUPE_CHECK(update_ && update_->said, updates_);
-  return *std::exchange(update_->said, std::nullopt);
-}
-
-void UpdateLearner::deliver(RoundResult all) {
-  TROUPE_CHECK(update_ && update_->waits && !update_->said, updates_);
-  update_->heard = std::move(all);
-  update_->waits = false;
-  update_->clock.mark(&UpdateStages::exchange);
+void UpdateLearner::deliver(const RoundPiece& piece, RoundResult all) {
+  TROUPE_CHECK(update_ && update_->open > 0 && piece.round == update_->round, updates_, piece.round);
+  Update& update = *update_;
+  if (all.gradients.size() > 0)
+    objective_->set_gradients(piece.piece, all.gradients);
+  else
+    update.heard = std::move(all);
+  if (--update.open == 0) ++update.round;
+  update.clock.mark(&UpdateStages::exchange);
 }
 
 void UpdateLearner::make_targets() {
@@ -211,10 +216,20 @@ void UpdateLearner::backward() {
     objective_->backward(update.part++, update.clock);
     --update.left;
   }
-  if (update.left > 0) return;
-  RankPart part;
-  if (!holds_all()) part = objective_->say_gradients(update.micro_batch + 1 == update.parts.size());
-  say_and_wait(std::move(part), Update::Next::gradients);
+  if (update.left == 0) end_backward();
+}
+
+// Gradients are said in pieces 0, 1, ..., and in the last micro-batch the losses in one after those.
+void UpdateLearner::end_backward() {
+  Update& update = *update_;
+  update.next = Update::Next::gradients;
+  update.heard = {};
+  if (holds_all()) return;
+  objective_->end_backward();
+  update.open = objective_->gradient_pieces();
+  if (update.micro_batch + 1 < update.parts.size()) return;
+  say_({update.round, update.open}, objective_->say_losses());
+  ++update.open;
 }
 
 void UpdateLearner::end_micro_batch() {

@@ -55,4 +55,22 @@ RoundResult RankRound::result() {
   return result;
 }
 
+std::optional<RoundResult> RankRounds::say(const RoundPiece& at, RankPart part) {
+  constexpr uint64_t kMostPieces = uint64_t{1} << 20;
+  if (at.round == round_ + 1 && open_.empty() && !complete_.empty()) {
+    ++round_;
+    complete_.clear();
+  }
+  TROUPE_CHECK(at.round == round_ && at.piece < kMostPieces, at.round, round_, at.piece);
+  if (at.piece >= complete_.size()) complete_.resize(at.piece + 1);
+  TROUPE_CHECK(!complete_[at.piece], at.round, at.piece);
+  RankRound& piece = open_.try_emplace(at.piece, shards_).first->second;
+  piece.add(std::move(part));
+  if (!piece.complete()) return std::nullopt;
+  RoundResult result = piece.result();
+  open_.erase(at.piece);
+  complete_[at.piece] = true;
+  return result;
+}
+
 }  // namespace troupe

@@ -1,9 +1,13 @@
 #pragma once
 // What the ranks of a run tell each other within an update. Each rank computes the gradients of some of the shards; in
-// a round every rank says what it has, and all go on with the same. Plain values, and RankRound, which puts them
-// together: one thread.
+// a round every rank says what it has, and all go on with the same. A round may consist of pieces, each of which every
+// rank says by itself: gradients, which are exchanged while others are computed. Plain values, and RankRounds, which
+// puts them together: one thread.
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,24 +23,32 @@ struct GradientBranch {
   Array values;  // [n] float32
 };
 
-// What a rank says in a round.
+// A piece of a round of an update, which has the numbers 0, 1, ... in both.
+struct RoundPiece {
+  uint64_t round = 0;
+  uint64_t piece = 0;
+  friend bool operator==(const RoundPiece&, const RoundPiece&) = default;
+};
+
+// What a rank says in a piece of a round.
 struct RankPart {
   ShardRange shards;                     // that it computes
-  std::vector<ShardNumbers> numbers;     // of each of them, in order; empty where the round is of gradients alone
-  std::vector<GradientBranch> branches;  // which have these shards; none where the round is of numbers alone
+  std::vector<ShardNumbers> numbers;     // of each of them, in order; empty where the piece is of gradients alone
+  std::vector<GradientBranch> branches;  // which have these shards; none where the piece is of numbers alone
   std::vector<Array> data = {};          // of each of them, in order, what is too large for numbers; or empty
 
-  // The same for all ranks of a round: there is none where they have nothing to say.
+  // The same for all ranks: there is no round where they have nothing to say.
   bool empty() const { return numbers.empty() && branches.empty() && data.empty(); }
 };
 
 // What all of them said.
 struct RoundResult {
   std::vector<ShardNumbers> numbers;  // [S] by shard, or empty
-  Array gradients = {};               // [n] float32: the sum of all shards, or empty
+  Array gradients = {};               // [n] float32 of the piece: the sum of all shards, or empty
   std::vector<Array> data = {};       // [S] by shard, or empty
 };
 
+// A piece of a round.
 class RankRound {
  public:
   explicit RankRound(size_t shards) : shards_(shards) {}
@@ -51,6 +63,22 @@ class RankRound {
   size_t shards_;
   size_t said_ = 0;  // shards
   std::vector<RankPart> parts_;
+};
+
+// The rounds of an update. No rank begins a round before all have said all pieces of the one before.
+class RankRounds {
+ public:
+  explicit RankRounds(size_t shards) : shards_(shards) {}
+
+  // The result of the piece when all ranks have said it. Throws InvariantError when the part does not fit: it was said
+  // before, or is of another round.
+  std::optional<RoundResult> say(const RoundPiece& at, RankPart part);
+
+ private:
+  size_t shards_;
+  uint64_t round_ = 0;
+  std::map<uint64_t, RankRound> open_;  // the pieces that some ranks have said
+  std::vector<bool> complete_;          // by piece
 };
 
 }  // namespace troupe

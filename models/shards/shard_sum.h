@@ -75,6 +75,11 @@ class ShardLeaves {
   // in their places, and the last one in the gradients.
   size_t end_of_micro_batch() const { return (leaf_ / mine_.count + 1) * mine_.count; }
   const std::vector<ShardRange>& branches() const { return branches_; }
+  // The places whose sums end_of_micro_batch() adds to the gradients when the leaf under way is the last one before it.
+  std::vector<size_t> last_additions() const {
+    return shard_sum(branches_.back().count - 1, branches_.back().count).add;
+  }
+  bool is_last_leaf() const { return leaf_ + 1 == (leaf_ / mine_.count + 1) * mine_.count; }
   size_t place_of(size_t branch) const { return shard_sum_places(shards_) + branch; }
   // The gradients are the sum of all shards for that micro-batch. After the last one they are that of the step.
   template <class Add, class Keep>

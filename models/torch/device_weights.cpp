@@ -60,6 +60,11 @@ size_t DeviceWeights::offset(const std::string& name) const {
   return block_.parameter_offset(index_of(name));
 }
 
+ElementRange DeviceWeights::elements(const std::string& name) const {
+  const size_t next = index_of(name) + 1;
+  return {offset(name), next < block_.trained().last ? block_.parameter_offset(next) : block_.trained().end};
+}
+
 at::Tensor DeviceWeights::view(const at::Tensor& flat, const std::string& name) const {
   const auto begin = static_cast<int64_t>(offset(name));
   const Shape& shape = block_.signature()->tensors[index_of(name)].shape;

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "models/shards/element_range.h"
 #include "models/weights/weight_block.h"
 
 namespace troupe {
@@ -30,6 +31,8 @@ class DeviceWeights {
   // Whether `name` is a parameter, and where it starts in parameters() and gradients().
   bool has(const std::string& name) const;
   size_t offset(const std::string& name) const;
+  // Of a trained parameter, padding included.
+  ElementRange elements(const std::string& name) const;
   // Whether `name` is a trained parameter and there are gradients.
   bool has_gradient(const std::string& name) const;
   // All of them, [n] float32, laid out as the block's parameters, padding (always 0) included. Gradients end with the

@@ -33,12 +33,12 @@ at::Tensor Mlp::values(const NetworkInput& input) {
 void Mlp::backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) {
   const c10::InferenceMode guard;
   at::Tensor top;
-  if (value_gradients.defined()) top = value_.run_back(value_gradients, shared_);
+  if (value_gradients.defined()) top = value_.run_back(value_gradients, shared_, complete_);
   if (policy_gradients.defined()) {
-    const at::Tensor from_policy = policy_.run_back(policy_gradients, shared_);
+    const at::Tensor from_policy = policy_.run_back(policy_gradients, shared_, complete_);
     if (shared_) top = top.defined() ? top.add_(from_policy) : from_policy;
   }
-  if (shared_ && !trunk_.empty() && top.defined()) trunk_.run_back(top, false);
+  if (shared_ && !trunk_.empty() && top.defined()) trunk_.run_back(top, false, complete_);
 }
 
 }  // namespace troupe

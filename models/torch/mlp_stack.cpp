@@ -33,6 +33,8 @@ void MlpStack::add(const DeviceWeights& weights, const std::string& name, bool a
   if (weights.has_gradients()) {
     layer.weight_gradient = weights.gradient(name + ".weight");
     layer.bias_gradient = weights.gradient(name + ".bias");
+    layer.weight_elements = weights.elements(name + ".weight");
+    layer.bias_elements = weights.elements(name + ".bias");
   }
   layer.activated = activated;
   layers_.push_back(std::move(layer));
@@ -99,13 +101,18 @@ void MlpStack::add_weight_gradient(Layer& layer, const at::Tensor& gradient) con
   layer.weight_gradient.add_(layer.transposed_gradient.t());
 }
 
-at::Tensor MlpStack::run_back(at::Tensor gradient, bool need_input_gradient) {
+// The gradients of the weights come before that of the input, so that other ranks can have them meanwhile.
+at::Tensor MlpStack::run_back(at::Tensor gradient, bool need_input_gradient, const Complete& complete) {
   for (size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     // The next layer's weight gradient read this output as its input: activation_gradient() may now overwrite it.
     if (layer.activated) gradient = activation_gradient(layer, gradient);
     add_weight_gradient(layer, gradient);
     layer.bias_gradient.add_(gradient.sum(0));
+    if (complete) {
+      complete(layer.weight_elements);
+      complete(layer.bias_elements);
+    }
     if (i == 0 && !need_input_gradient) return {};
     shape_like(layer.input_gradient, gradient.size(0), layer.weight.size(1), gradient);
     at::mm_out(layer.input_gradient, gradient, layer.weight);

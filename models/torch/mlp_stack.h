@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ class MlpStack {
 
   // [B, inputs] -> [B, outputs]. The result stays valid, and run_back() may be called, until the next run().
   at::Tensor run(at::Tensor x);
-  // Adds to the gradients of the layers. Returns the gradient of the input, undefined unless needed.
-  at::Tensor run_back(at::Tensor gradient, bool need_input_gradient);
+  // Adds to the gradients of the layers, and calls `complete`, if there is one, after each of them. Returns the gradient
+  // of the input, undefined unless needed.
+  using Complete = std::function<void(ElementRange)>;
+  at::Tensor run_back(at::Tensor gradient, bool need_input_gradient, const Complete& complete = {});
 
  private:
   struct Layer {
@@ -36,6 +39,7 @@ class MlpStack {
     at::Tensor input;         // of the last forward
     at::Tensor sums, output;  // before and after the activation; `sums` only where its derivative needs it
     at::Tensor input_gradient;
+    ElementRange weight_elements, bias_elements;
     bool activated = false;
   };
 

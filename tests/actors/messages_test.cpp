@@ -324,10 +324,10 @@ TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
 TEST_CASE("messages: what ranks tell each other survives serialization") {
   Fixture f;
   RankSaid said{
-      {7, 9}, 3, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}, {odd_floats(), Array()}}};
+      {7, 9}, {3, 4}, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}, {odd_floats(), Array()}}};
   const RankSaid back = f.round_trip(said);
   CHECK(back.attempt == said.attempt);
-  CHECK(back.round == 3);
+  CHECK(back.piece == RoundPiece{3, 4});
   CHECK(back.part.shards == ShardRange{1, 2});
   REQUIRE(back.part.numbers.size() == 2);
   for (size_t i = 0; i < said.part.numbers[0].size(); ++i)
@@ -337,7 +337,8 @@ TEST_CASE("messages: what ranks tell each other survives serialization") {
   CHECK((back.part.branches[0].values == odd_floats()));
   REQUIRE(back.part.data.size() == 2);
   CHECK((back.part.data[0] == odd_floats()));
-  const RoundSaid round = f.round_trip(RoundSaid{{1, 2}, 0, {{{3}}, odd_floats(), {odd_floats()}}});
+  const RoundSaid round = f.round_trip(RoundSaid{{1, 2}, {0, 5}, {{{3}}, odd_floats(), {odd_floats()}}});
+  CHECK(round.piece == RoundPiece{0, 5});
   CHECK(round.all.data.size() == 1);
   CHECK(round.all.numbers == std::vector<ShardNumbers>{{3}});
   CHECK((round.all.gradients == odd_floats()));

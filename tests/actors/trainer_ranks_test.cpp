@@ -44,15 +44,20 @@ class RoundLearner final : public Learner {
     TROUPE_CHECK(shards.size() == mine_.count && !updating_, shards.size(), mine_.count);
     for (StagedBatch* shard : shards) TROUPE_CHECK(std::exchange(shard->index, kUsed) != kUsed, mine_.first);
     updating_ = true;
+    said_ = false;
     heard_ = mine_.count == shards_;
   }
-  Advance advance() override { return heard_ ? Advance::done : Advance::waits; }
-  RankPart say() override {
-    RankPart part{mine_, {}, {}};
-    for (size_t i = 0; i < mine_.count; ++i) part.numbers.push_back({static_cast<double>(mine_.first + i)});
-    return part;
+  Advance advance() override {
+    if (heard_) return Advance::done;
+    if (!std::exchange(said_, true)) {
+      RankPart part{mine_, {}, {}};
+      for (size_t i = 0; i < mine_.count; ++i) part.numbers.push_back({static_cast<double>(mine_.first + i)});
+      say_({}, std::move(part));
+    }
+    return Advance::waits;
   }
-  void deliver(RoundResult all) override {
+  void say_to(SayPiece say) override { say_ = std::move(say); }
+  void deliver(const RoundPiece&, RoundResult all) override {
     heard_ = true;
     delivered.push_back(std::move(all.numbers));
   }
@@ -73,7 +78,8 @@ class RoundLearner final : public Learner {
   sim::FakeLearner fake_;
   size_t shards_;
   ShardRange mine_;
-  bool updating_ = false, heard_ = false;
+  SayPiece say_;
+  bool updating_ = false, said_ = false, heard_ = false;
 };
 
 // What a rank was told.
@@ -125,16 +131,18 @@ struct RankedTrainer : OneActor {
     all.tell(trainer, std::move(staged));
     run();
   }
-  template <class Message>
-  void say(Message message) {
-    caf::send_as(rank, caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(trainer)),
+  void say(RankSaid said) { send(told->updates.back().exchange, std::move(said)); }
+  void say(RankDone done) { send(trainer, std::move(done)); }
+  template <class Service, class Message>
+  void send(const Service& service, Message message) {
+    caf::send_as(rank, caf::actor_cast<caf::actor>(caf::actor_cast<caf::strong_actor_ptr>(service)),
                  std::move(message));
     run();
   }
   Attempt attempt() const { return told->updates.back().attempt; }
   // What a rank does with an update.
   void answer() {
-    say(RankSaid{attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+    say(RankSaid{attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
     say(done());
   }
   RankDone done() const { return {attempt(), weights_check(*learner->snapshot({0, attempt().update + 1})), 0}; }
@@ -179,7 +187,7 @@ TEST_CASE("trainer, ranks: each computes its shards, and the update ends when al
   CHECK(f.told->updates[0].batches.size() == 2);
   CHECK(f.told->rounds.empty());
   CHECK(f.all.heard->updates.empty());
-  f.say(RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+  f.say(RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
   REQUIRE(f.told->rounds.size() == 1);
   CHECK(f.told->rounds[0].all.numbers == std::vector<ShardNumbers>{{0}, {1}, {2}});
   CHECK(f.learner->delivered == std::vector<std::vector<ShardNumbers>>{{{0}, {1}, {2}}});
@@ -197,7 +205,7 @@ TEST_CASE("trainer, ranks: the time until the last rank is done is a stage of th
   RankedTrainer f(limited(0, 100));
   f.join();
   f.stage();
-  f.say(RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+  f.say(RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
   f.pass(3s);
   f.say(f.done());
   REQUIRE(f.all.heard->updates.size() == 1);
@@ -252,7 +260,7 @@ TEST_CASE("trainer, ranks: an update begins again from the state before it when 
     RankedTrainer f(limited(0, 100));
     f.join();
     f.stage();
-    if (after_round) f.say(RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+    if (after_round) f.say(RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
     f.lose_rank();
     CHECK(f.learner->loaded == 1);
     CHECK(f.all.heard->updates.size() == 1);  // this rank has all shards now
@@ -284,13 +292,13 @@ TEST_CASE("trainer, ranks: what is of another attempt or no rank is ignored, and
   f.stage();
   Attempt other = f.attempt();
   ++other.number;
-  f.say(RankSaid{other, 0, {{1, 2}, {{1}, {2}}, {}}});
-  f.all.tell(f.trainer, RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+  f.say(RankSaid{other, {}, {{1, 2}, {{1}, {2}}, {}}});
+  f.all.tell(f.told->updates.back().exchange, RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
   f.run();
   CHECK(f.told->rounds.empty());
   MemoryDisk disk;
   open_log(disk.open_append("log"), {.to_stderr = false});
-  f.say(RankSaid{f.attempt(), 0, {{0, 3}, {{1}, {2}, {3}}, {}}});
+  f.say(RankSaid{f.attempt(), {}, {{0, 3}, {{1}, {2}, {3}}, {}}});
   CHECK(f.learner->loaded == 1);
   CHECK(f.all.heard->updates.size() == 1);
   CHECK(disk.read("log").find("the rank in process 7 is gone") != std::string::npos);
@@ -316,7 +324,7 @@ TEST_CASE("trainer, ranks: a rank that ends an update with other weights ends th
   RankedTrainer f(limited(0, 100));
   f.join();
   f.stage();
-  f.say(RankSaid{f.attempt(), 0, {{1, 2}, {{1}, {2}}, {}}});
+  f.say(RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
   RankDone done = f.done();
   ++done.weights;
   f.say(done);

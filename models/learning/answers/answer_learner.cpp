@@ -81,8 +81,12 @@ class AnswerObjective final : public Objective {
   size_t use_epoch(std::span<const ShardNumbers> /*all*/) override { return of_minibatches_.size(); }
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
-  RankPart say_gradients(bool last) override { return trainer_.say(last); }
-  void end_micro_batch(const RoundResult& all) override { trainer_.end_micro_batch(all); }
+  void say_gradients_to(SayGradients say) override { trainer_.say_gradients_to(std::move(say)); }
+  size_t gradient_pieces() const override { return trainer_.gradient_pieces(); }
+  void end_backward() override { trainer_.end_backward(); }
+  RankPart say_losses() override { return trainer_.say_losses(); }
+  void set_gradients(size_t piece, const Array& sum) override { trainer_.set_gradients(piece, sum); }
+  void end_micro_batch(const RoundResult& losses) override { trainer_.end_micro_batch(losses); }
   StepReport apply(std::span<const ShardNumbers> all) override { return trainer_.apply(all); }
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }

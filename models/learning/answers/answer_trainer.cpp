@@ -32,7 +32,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       optimizer_(trainer, weights_, model.critic == CriticKind::separate ? ClipNorm::by_group : ClipNorm::joint),
       gradients_(weights_),
       shards_(trainer.shards),
-      sum_(static_cast<size_t>(trainer.shards)),
+      sum_(static_cast<size_t>(trainer.shards), weights_.trained().size(), static_cast<size_t>(trainer.piece)),
       parallel_(options.threads),
       decoder_(model.shape, parallel_),
       critic_(model_, weights_, parallel_),
@@ -178,19 +178,18 @@ void AnswerTrainer::backward(size_t part, StageClock* clock) {
   step_.losses[sum_.held()].merge(accumulate(step_.parts[sum_.mine().first + sum_.held()][sum_.micro_batch()]));
 }
 
-RankPart AnswerTrainer::say(bool last) {
-  RankPart result = {sum_.mine(), {}, sum_.branches(gradients_.floats())};
-  if (!last) return result;
+RankPart AnswerTrainer::say_losses() {
+  RankPart result = {sum_.mine(), {}, {}};
   for (const LossReport& loss : step_.losses) put(result.numbers.emplace_back(), loss);
   if (start_tokens_.is_open())
     for (const std::vector<float>& log_probs : step_.start) result.data.push_back(Array::of(log_probs));
   return result;
 }
 
-void AnswerTrainer::end_micro_batch(const RoundResult& all) {
-  sum_.end_micro_batch(gradients_.floats(), all.gradients.view<float>());
-  for (size_t shard = 0; shard < all.data.size(); ++shard)
-    start_tokens_.add(*step_.batch, step_.parts[shard], all.data[shard].view<float>());
+void AnswerTrainer::end_micro_batch(const RoundResult& losses) {
+  sum_.end_micro_batch(gradients_.floats());
+  for (size_t shard = 0; shard < losses.data.size(); ++shard)
+    start_tokens_.add(*step_.batch, step_.parts[shard], losses.data[shard].view<float>());
 }
 
 StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all) {

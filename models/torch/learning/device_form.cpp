@@ -20,7 +20,7 @@ at::Tensor pick(const at::Tensor& samples, const at::Tensor& index) {
 }  // namespace
 
 DeviceForm::DeviceForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice)
-    : UpdateForm(replica, choice, static_cast<size_t>(config.trainer.shards)),
+    : UpdateForm(config.trainer, replica, choice),
       head_(replica.head, replica.device.device()),
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), head_),
       optimizer_(config.trainer, replica.weights, replica.device),

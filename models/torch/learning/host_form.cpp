@@ -19,7 +19,7 @@ at::Tensor matrix_of(std::span<float> values, int64_t columns) {
 }  // namespace
 
 HostForm::HostForm(const LearnerConfig& config, Replica& replica, const AlgorithmChoice& choice)
-    : UpdateForm(replica, choice, static_cast<size_t>(config.trainer.shards)),
+    : UpdateForm(config.trainer, replica, choice),
       loss_(choice, config.algorithm.value_coef, longest_sequence(config, choice, replica.head), replica.head),
       optimizer_(config.trainer, replica.weights),
       evaluation_(replica.head),

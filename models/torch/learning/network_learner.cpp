@@ -44,8 +44,12 @@ class NetworkObjective final : public Objective {
   size_t use_epoch(std::span<const ShardNumbers> all) override;
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { form_->backward(part, clock); }
-  RankPart say_gradients(bool last) override;
-  void end_micro_batch(const RoundResult& all) override { form_->end_micro_batch(all.gradients); }
+  void say_gradients_to(SayGradients say) override { form_->say_gradients_to(std::move(say)); }
+  size_t gradient_pieces() const override { return form_->gradient_pieces(); }
+  void end_backward() override { form_->end_backward(); }
+  RankPart say_losses() override { return {form_->held(), form_->losses(), {}}; }
+  void set_gradients(size_t piece, const Array& sum) override { form_->set_gradients(piece, sum); }
+  void end_micro_batch(const RoundResult&) override { form_->end_micro_batch(); }
   StepReport apply(std::span<const ShardNumbers> all) override { return form_->apply(all); }
   void end(double progress) override;
 
@@ -261,12 +265,6 @@ std::optional<std::vector<size_t>> NetworkObjective::begin_step(size_t minibatch
   std::vector<SampleRange> own;
   for (const Shard& shard : batch_->shards) own.push_back(shard.minibatches[minibatch]);
   return form_->begin_step(settings, own, totals.losses, config_.trainer.micro_batch, totals.micro_batches);
-}
-
-RankPart NetworkObjective::say_gradients(bool last) {
-  RankPart result = {form_->held(), {}, form_->branches()};
-  if (last) result.numbers = form_->losses();
-  return result;
 }
 
 void NetworkObjective::end(double progress) {

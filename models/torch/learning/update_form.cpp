@@ -26,16 +26,21 @@ at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const 
 
 }  // namespace
 
-UpdateForm::UpdateForm(Replica& replica, const AlgorithmChoice& choice, size_t shards)
+UpdateForm::UpdateForm(const TrainerConfig& config, Replica& replica, const AlgorithmChoice& choice)
     : replica_(replica),
       gather_(replica.device.device()),
       action_gather_(replica.device.device()),
       chunk_forward_(replica, gather_),
       minibatch_(replica.head),
       ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1),
-      shards_(shards),
-      leaves_(shards),
-      sums_(leaves_.places()) {}
+      shards_(static_cast<size_t>(config.shards)),
+      leaves_(shards_.size()),
+      sums_(leaves_.places()),
+      pieces_(static_cast<size_t>(replica.device.gradients().numel()), static_cast<size_t>(config.piece)) {
+  replica_.network->gradients_complete_to([this](ElementRange elements) {
+    if (last_leaf_) pieces_.complete(elements, [this](size_t piece) { say_piece(piece, false); });
+  });
+}
 
 void UpdateForm::hold_shards(ShardRange shards) {
   leaves_.hold(shards);
@@ -123,6 +128,7 @@ std::vector<size_t> UpdateForm::begin_step(const UpdateSettings& settings, std::
   StepLeaves leaves = leaves_.begin(counts, most);
   leaf_of_part_ = std::move(leaves.leaves);
   replica_.device.zero_gradients();
+  pieces_.begin();
   begin_losses();
   return std::move(leaves.of_micro_batches);
 }
@@ -132,8 +138,10 @@ void UpdateForm::backward(size_t part, StageClock& clock) {
   clock_ = &clock;
   go_to_leaf(leaf_of_part_[part]);
   shard_ = leaves_.held();
+  last_leaf_ = !leaves_.holds_all() && leaves_.is_last_leaf();
   const Shard& of = shards_[shard_];
   if (!lost_) lost_ = !accumulate(of.settings, of.parts[leaves_.micro_batch()], *totals_);
+  last_leaf_ = false;
 }
 
 void UpdateForm::go_to_leaf(size_t leaf) {
@@ -149,25 +157,47 @@ void UpdateForm::keep_sum(size_t place) {
   replica_.device.zero_gradients();
 }
 
-std::vector<GradientBranch> UpdateForm::branches() {
-  const at::NoGradGuard guard;
-  go_to_leaf(leaves_.end_of_micro_batch());
+at::Tensor UpdateForm::gradients_of(ElementRange elements) {
+  return replica_.device.gradients().slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
+}
+
+// `ended`: the leaves of the micro-batch have ended; otherwise the last one is under way, and the sums that wait for it
+// are still to be added.
+void UpdateForm::say_piece(size_t piece, bool ended) {
+  const ElementRange elements = pieces_.range(piece);
+  const auto of = [&](size_t place) {
+    return sums_[place].slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
+  };
   std::vector<GradientBranch> result;
   for (size_t i = 0; i < leaves_.branches().size(); ++i) {
     const bool last = i + 1 == leaves_.branches().size();
-    const at::Tensor host = on_host(last ? replica_.device.gradients() : sums_[leaves_.place_of(i)]);
+    at::Tensor values = last ? gradients_of(elements) : of(leaves_.place_of(i));
+    if (last && !ended) {
+      values = values.clone();
+      for (const size_t place : leaves_.last_additions()) values.add_(of(place));
+    }
+    const at::Tensor host = on_host(values);
     result.push_back({leaves_.branches()[i], Array::of({host.numel()}, floats_of(host))});
   }
-  return result;
+  say_(piece, std::move(result));
 }
 
-void UpdateForm::end_micro_batch(const Array& sum) {
+void UpdateForm::end_backward() {
   const at::NoGradGuard guard;
-  if (leaves_.holds_all())
-    go_to_leaf(leaves_.end_of_micro_batch());
-  else
-    replica_.device.gradients().copy_(tensor_view(sum));
+  go_to_leaf(leaves_.end_of_micro_batch());
+  pieces_.complete_all([this](size_t piece) { say_piece(piece, true); });
+}
+
+void UpdateForm::set_gradients(size_t piece, const Array& sum) {
+  const at::NoGradGuard guard;
+  gradients_of(pieces_.range(piece)).copy_(tensor_view(sum));
+}
+
+void UpdateForm::end_micro_batch() {
+  const at::NoGradGuard guard;
+  if (leaves_.holds_all()) go_to_leaf(leaves_.end_of_micro_batch());
   leaves_.end_micro_batch([this](size_t place) { add_sum(place); }, [this](size_t place) { keep_sum(place); });
+  pieces_.begin();
 }
 
 std::vector<ShardNumbers> UpdateForm::losses() {
@@ -239,6 +269,8 @@ bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<con
 
 void UpdateForm::backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
   clock_->mark(&UpdateStages::forward);
+  if (last_leaf_ && replica_.device.has_gradient(kLogStd))  // add_loss() has added its gradients
+    pieces_.complete(replica_.device.elements(kLogStd), [this](size_t piece) { say_piece(piece, false); });
   replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
 }
 

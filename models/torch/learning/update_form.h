@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "algorithms/choice/algorithm_choice.h"
@@ -18,6 +19,7 @@
 #include "models/learning/start.h"
 #include "models/learning/targets.h"
 #include "models/learning/update_settings.h"
+#include "models/shards/gradient_pieces.h"
 #include "models/shards/rank_round.h"
 #include "models/shards/shard_sum.h"
 #include "models/torch/learning/chunk_forward.h"
@@ -34,8 +36,8 @@ struct Training {
 
 class UpdateForm {
  public:
-  // Both references must outlive this. `shards`: their number, each with a batch of its own.
-  UpdateForm(Replica& replica, const AlgorithmChoice& choice, size_t shards);
+  // Both references must outlive this. There is a batch for each of trainer.shards.
+  UpdateForm(const TrainerConfig& config, Replica& replica, const AlgorithmChoice& choice);
   virtual ~UpdateForm() = default;
   // Its functions refer to it.
   UpdateForm(const UpdateForm&) = delete;
@@ -61,19 +63,20 @@ class UpdateForm {
   // something to train on.
   size_t micro_batches_of(size_t shard, SampleRange minibatch, int64_t micro_batch) const;
   // The optimizer step of one minibatch, to which each shard adds one of its own, as Objective has it: begin_step(),
-  // which returns the parts of each micro-batch, backward() for each of them, branches() unless all shards are held,
-  // end_micro_batch(), and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by
+  // which returns the parts of each micro-batch, backward() for each of them, end_backward() and set_gradients() unless
+  // all shards are held, end_micro_batch(), and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by
   // itself. `most`: micro-batches of the shard that has most. `settings` and `totals`, those of all shards, must
   // outlive the step.
   std::vector<size_t> begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
                                  const LossTotals& totals, int64_t micro_batch, size_t most);
   void backward(size_t part, StageClock& clock);
-  // Of the gradients of the micro-batch under way.
-  std::vector<GradientBranch> branches();
+  void say_gradients_to(Objective::SayGradients say) { say_ = std::move(say); }
+  size_t gradient_pieces() const { return pieces_.count(); }
+  void end_backward();
   // What the shards say of the step, for apply().
   std::vector<ShardNumbers> losses();
-  // `sum`: the gradients of all shards; empty where all are held.
-  void end_micro_batch(const Array& sum);
+  void set_gradients(size_t piece, const Array& sum);
+  void end_micro_batch();
   // `all`: of all shards; empty where all are held.
   StepReport apply(std::span<const ShardNumbers> all);
   // Copies the trained weights to the host.
@@ -134,6 +137,8 @@ class UpdateForm {
   void go_to_leaf(size_t leaf);
   void add_sum(size_t place);
   void keep_sum(size_t place);
+  at::Tensor gradients_of(ElementRange elements);
+  void say_piece(size_t piece, bool ended);
   void use_samples(CurrentNetwork& network);
   NetworkInput input_of(std::span<const int64_t> samples);
   void use_chunks(CurrentNetwork& network);
@@ -146,6 +151,9 @@ class UpdateForm {
   size_t shard_ = 0;
   ShardLeaves leaves_;
   std::vector<at::Tensor> sums_;  // of gradients, by place
+  GradientPieces pieces_;
+  Objective::SayGradients say_;
+  bool last_leaf_ = false;  // of the micro-batch, is under way, and other ranks have other shards
   // Of the step under way.
   const UpdateSettings* settings_ = nullptr;
   const LossTotals* totals_ = nullptr;

@@ -94,3 +94,20 @@ TEST_CASE("rank_round: parts that do not fit together are refused") {
   round.add({{2, 1}, {}, {{{2, 1}, Array::of<float>({2}, {1, 1})}}});
   CHECK_THROWS_AS(round.result(), InvariantError);
 }
+
+TEST_CASE("rank_round: the pieces of a round are complete by themselves, and a round begins after all of them") {
+  const auto part = [](size_t shard) { return RankPart{{shard, 1}, {{static_cast<double>(shard)}}, {}}; };
+  RankRounds rounds(2);
+  CHECK_FALSE(rounds.say({0, 1}, part(0)));
+  CHECK_FALSE(rounds.say({0, 0}, part(1)));
+  CHECK(rounds.say({0, 1}, part(1))->numbers == std::vector<ShardNumbers>{{0}, {1}});
+  CHECK_THROWS_AS(rounds.say({0, 1}, part(0)), InvariantError);  // is complete
+  CHECK_THROWS_AS(rounds.say({0, 0}, part(1)), InvariantError);  // was said
+  CHECK_THROWS_AS(rounds.say({1, 0}, part(0)), InvariantError);  // the one before is not complete
+  CHECK_THROWS_AS(rounds.say({2, 0}, part(0)), InvariantError);
+  CHECK(rounds.say({0, 0}, part(0)));
+  CHECK_THROWS_AS(rounds.say({2, 0}, part(0)), InvariantError);
+  CHECK_FALSE(rounds.say({1, 0}, part(1)));
+  CHECK_THROWS_AS(rounds.say({0, 2}, part(0)), InvariantError);  // of the round before
+  CHECK_THROWS_AS(rounds.say({1, uint64_t{1} << 60}, part(0)), InvariantError);
+}

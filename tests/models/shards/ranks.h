@@ -1,10 +1,13 @@
 #pragma once
 // Updates of learners whose shards are computed by one rank or by several.
 
+#include <algorithm>
+
 #include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +29,13 @@ class Ranks {
  public:
   // `counts`: how many shards each rank has.
   Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
-    for (size_t rank = 0; rank < counts.size(); ++rank) learners.push_back(make());
+    said_.resize(counts.size());
+    for (size_t rank = 0; rank < counts.size(); ++rank) {
+      learners.push_back(make());
+      learners[rank]->say_to([this, rank](const RoundPiece& piece, RankPart part) {
+        said_[rank].emplace_back(piece, std::move(part));
+      });
+    }
     divide(counts);
   }
 
@@ -43,6 +52,8 @@ class Ranks {
 
   void begin(const std::vector<SuperBatch>& shards, double progress = 0.0) {
     staged_.clear();
+    rounds_.emplace(shards_);
+    for (auto& said : said_) said.clear();
     for (size_t rank = 0; rank < learners.size(); ++rank) {
       std::vector<StagedBatch*> own;
       for (size_t shard = ranges_[rank].first; shard < ranges_[rank].end(); ++shard)
@@ -51,20 +62,27 @@ class Ranks {
     }
   }
 
-  // Up to where all wait for each other, and on; false when all are done.
+  // Up to where all wait for each other, and on; false when all are done. The pieces come in another order than they
+  // were said in.
   bool round() {
-    RankRound round(shards_);
     size_t done = 0;
     for (const auto& learner : learners) {
       Advance state = Advance::more;
       while (state == Advance::more) state = learner->advance();
-      if (state == Advance::waits) round.add(learner->say());
       done += state == Advance::done;
     }
-    if (done == learners.size()) return false;
-    const RoundResult all = round.result();
-    for (const auto& learner : learners) learner->deliver(all);
-    return true;
+    std::vector<std::pair<RoundPiece, RoundResult>> results;
+    for (auto& said : said_) {
+      for (auto& [piece, part] : said)
+        if (std::optional<RoundResult> all = rounds_->say(piece, std::move(part))) results.emplace_back(piece, *all);
+      said.clear();
+    }
+    pieces += results.size();
+    std::ranges::reverse(results);
+    for (const auto& learner : learners)
+      for (const auto& [piece, all] : results) learner->deliver(piece, all);
+    REQUIRE((done == 0 || done == learners.size()));
+    return done == 0;
   }
 
   std::vector<UpdateReport> update(const std::vector<SuperBatch>& shards, double progress = 0.0) {
@@ -76,10 +94,12 @@ class Ranks {
   }
 
   std::vector<std::unique_ptr<Learner>> learners;
-  size_t rounds = 0;
+  size_t rounds = 0, pieces = 0;
 
  private:
   size_t shards_ = 0;
+  std::vector<std::vector<std::pair<RoundPiece, RankPart>>> said_;  // by rank
+  std::optional<RankRounds> rounds_;                                // of the update under way
   std::vector<ShardRange> ranges_;
   std::vector<std::unique_ptr<StagedBatch>> staged_;  // of the update under way
 };

@@ -96,7 +96,7 @@ std::vector<caf::message> examples() {
       caf::make_message(JoinRequest{2, "worker", "here", 1}),
       caf::make_message(RankReady{{}, {{{TensorGroup::policy, "weight", {64, 4}, DType::f32}}}, {{"a", "b"}}}),
       caf::make_message(RankSaid{{1, 2},
-                                 3,
+                                 {3, 4},
                                  {{0, 2},
                                   {{1.5, 2}, {}},
                                   {{{0, 2}, Array::of<float>({3}, {1, 2, 3})}},

@@ -33,6 +33,7 @@ const LmShape& rank_shape() {
 ShardSettings rank_settings() {
   ShardSettings settings{rank_shape(), shard_config()};
   settings.config.trainer.minibatches = 2;
+  settings.config.trainer.piece = 1000;
   return settings;
 }
 

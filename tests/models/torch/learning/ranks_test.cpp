@@ -10,6 +10,9 @@
 #include "tests/support/torch_test.h"
 
 #include "tests/models/learning/recurrent_oracle.h"
+#include "models/shards/gradient_pieces.h"
+#include "models/weights/weight_block.h"
+
 #include "tests/models/torch/learning/shards.h"
 
 using namespace troupe;
@@ -157,25 +160,31 @@ TEST_CASE("ranks: there is a round at the beginning, one for each epoch, and one
   RunConfig config = shard_config();
   config.trainer.minibatches = 2;
   const EnvSpec spec = discrete_spec();
+  const WeightBlock weights(*learner_of(config, spec, false)->saved_signature());
+  const size_t pieces = GradientPieces(weights.trained().size(), static_cast<size_t>(config.trainer.piece)).count();
+  CHECK(pieces > 3);
   Ranks ranks([&] { return learner_of(with_shards(config, 4), spec, false); }, {2, 2});
   ranks.update(random_shards(config, spec, 1));
   CHECK(ranks.rounds == 1 + 3 * (1 + 2));
+  CHECK(ranks.pieces == 1 + 3 * (1 + 2 * (pieces + 1)));  // those of the gradients, and one of the losses
 }
 
-TEST_CASE("ranks: pieces out of order are refused") {
+TEST_CASE("ranks: what is said and delivered out of turn is refused") {
   const RunConfig config = shard_config();
   const EnvSpec spec = discrete_spec();
   const auto learner = learner_of(with_shards(config, 2), spec, false);
   learner->hold_shards({1, 1});
+  std::vector<RankPart> said;
+  learner->say_to([&](const RoundPiece&, RankPart part) { said.push_back(std::move(part)); });
   const SuperBatch batch = whole_batch(rollout_of(config, spec, 4, 4, 1));
   const auto staged = learner->stager()->stage(batch);
-  CHECK_THROWS_AS(learner->say(), InvariantError);
+  CHECK_THROWS_AS(learner->deliver({0, 0}, {}), InvariantError);
   learner->begin(*staged, 0);
   CHECK_THROWS_AS(learner->hold_shards({0, 1}), InvariantError);
   CHECK((learner->advance() == Advance::waits));
   CHECK((learner->advance() == Advance::waits));
-  CHECK_THROWS_AS(learner->deliver({}), InvariantError);  // before it has said what it has
-  CHECK(learner->say().shards == ShardRange{1, 1});
-  CHECK_THROWS_AS(learner->say(), InvariantError);
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].shards == ShardRange{1, 1});
+  CHECK_THROWS_AS(learner->deliver({1, 0}, {}), InvariantError);  // of the next round
   CHECK_THROWS_AS(learner->update(*staged, 0), InvariantError);
 }

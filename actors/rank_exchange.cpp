@@ -1,0 +1,94 @@
+#include "actors/rank_exchange.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+
+#include "runtime/base/errors.h"
+#include "runtime/caf/system.h"
+
+namespace troupe {
+
+namespace {
+
+using ExchangeSelf = SelfPointer<RankExchangeActor, RankExchangeState>;
+
+auto find_rank(const std::vector<ExchangeAttempt::Rank>& ranks, const caf::actor_addr& address) {
+  return std::ranges::find(ranks, address, [](const ExchangeAttempt::Rank& rank) { return rank.actor.address(); });
+}
+
+// Messages of an attempt before are of no use, and ranks that are lost do not go on with theirs.
+void begin_attempt(ExchangeSelf self, const ExchangeAttempt& attempt) {
+  auto& st = self->state;
+  for (const ExchangeAttempt::Rank& before : st.attempt.others)
+    if (find_rank(attempt.others, before.actor.address()) == attempt.others.end())
+      st.parts.forget(before.actor.address());
+  st.attempt = attempt;
+  size_t shards = attempt.own.count;
+  for (const ExchangeAttempt::Rank& rank : attempt.others) shards += rank.shards.count;
+  st.rounds.emplace(shards);
+}
+
+// The shards of a rank; nothing for a sender that is none, or is lost.
+std::optional<ShardRange> shards_of(const RankExchangeState& st, const caf::actor_addr& sender) {
+  if (sender == st.owner.address()) return st.attempt.own;
+  const auto rank = find_rank(st.attempt.others, sender);
+  if (rank == st.attempt.others.end()) return std::nullopt;
+  return rank->shards;
+}
+
+void on_said(ExchangeSelf self, const caf::actor_addr& sender, const RankSaid& said) {
+  auto& st = self->state;
+  const std::optional<ShardRange> shards = shards_of(st, sender);
+  if (!shards || said.attempt != st.attempt.attempt) return;
+  std::optional<RoundResult> all;
+  try {
+    TROUPE_CHECK(said.part.shards == *shards, said.part.shards.first, said.part.shards.count);
+    all = st.rounds->say(said.piece, said.part);
+  } catch (const InvariantError& error) {
+    return self->send(st.owner, RankMisfit{sender, error.what()});
+  }
+  if (!all) return;
+  const RoundSaid message{said.attempt, said.piece, *std::move(all)};
+  for (const ExchangeAttempt::Rank& rank : st.attempt.others)
+    send_in_parts(self, rank.actor, message, st.context->config.network.chunk_bytes, st.streams);
+  self->send(st.owner, message);
+}
+
+void on_part(ExchangeSelf self, const caf::actor_addr& sender, const Part& part) {
+  auto& st = self->state;
+  if (!shards_of(st, sender)) return;
+  RankSaid said;
+  try {
+    TROUPE_CHECK(part.of == PartOf::rank_said, static_cast<int>(part.of));
+    const auto whole = st.parts.add(sender, part);
+    if (!whole) return;
+    said = deserialize<RankSaid>(self->system(), *whole);
+  } catch (const std::exception& error) {
+    return self->send(st.owner, RankMisfit{sender, error.what()});
+  }
+  on_said(self, sender, said);
+}
+
+}  // namespace
+
+RankExchangeActor::behavior_type rank_exchange(ExchangeSelf self, RunContextPtr context, ExchangeOwner owner) {
+  begin_actor(self, *context);
+  self->state.context = std::move(context);
+  self->state.owner = std::move(owner);
+  return {
+      [self](const RankSaid& said) {
+        if (self->current_sender()) on_said(self, self->current_sender()->address(), said);
+      },
+      [self](const Part& part) {
+        if (self->current_sender()) on_part(self, self->current_sender()->address(), part);
+      },
+      [self](const ExchangeAttempt& attempt) { begin_attempt(self, attempt); },
+  };
+}
+
+}  // namespace troupe
