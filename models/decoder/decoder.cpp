@@ -132,7 +132,7 @@ void Decoder::forward_training(const LmBatch& batch, Activations& activations, s
 }
 
 void Decoder::backward(const LmBatch& batch, Activations& activations, std::span<const float> d_hidden,
-                       const DecoderGradients& gradients, std::span<float> d_given) {
+                       const DecoderGradients& gradients, std::span<float> d_given, const LayerComplete& complete) {
   const int64_t tokens = batch.tokens(), hidden = shape_.hidden;
   TROUPE_CHECK(static_cast<int64_t>(d_hidden.size()) == tokens * hidden, d_hidden.size(), tokens);
   TROUPE_CHECK(activations.inputs.size() == layers_.size() + 1 && activations.inverse.size() == tokens,
@@ -147,6 +147,7 @@ void Decoder::backward(const LmBatch& batch, Activations& activations, std::span
     const float* x = activations.inputs[i].data();
     if (activations.recompute) layers_[i].compute(pass, x, activations.cells[at], activations.layers[at]);
     layers_[i].backward(pass, x, activations.cells[at], activations.layers[at], d_.data(), gradients.layers[i]);
+    if (complete) complete(gradients.layers[i]);
   }
   embed_backward(batch, gradients, d_given);
 }

@@ -7,6 +7,7 @@
 // instruction set.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -69,9 +70,10 @@ class Decoder {
   void forward_training(const LmBatch& batch, Activations& activations, std::span<float> hidden);
   // Adds the gradients of all parameters but the output layer, except those that are empty. The batch and the
   // activations are those of the last forward_training(). d_hidden: [P, hidden]. d_given: written, laid out as the
-  // batch's given inputs, or empty.
+  // batch's given inputs, or empty. `complete`, if there is one, is called with each layer whose gradients were added.
+  using LayerComplete = std::function<void(const LayerTensors<float>& gradients)>;
   void backward(const LmBatch& batch, Activations& activations, std::span<const float> d_hidden,
-                const DecoderGradients& gradients, std::span<float> d_given = {});
+                const DecoderGradients& gradients, std::span<float> d_given = {}, const LayerComplete& complete = {});
 
   // Logits of rows of `hidden`. hidden: [R, hidden]; logits: [R, vocabulary].
   void logits(std::span<const float> hidden, std::span<float> logits);

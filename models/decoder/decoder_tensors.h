@@ -28,6 +28,18 @@ struct LayerTensors {
   std::array<LoraTensors<T>, kLmLinears> lora;    // by LmLinear
 
   const LoraTensors<T>& adapter(LmLinear linear) const { return lora[static_cast<size_t>(linear)]; }
+  // Calls it with each tensor, also the empty ones.
+  template <class Call>
+  void for_each(Call call) const {
+    for (const std::span<T>* tensor :
+         {&input_norm, &query, &key, &value, &output, &post_norm, &gate, &up, &down, &query_bias, &key_bias,
+          &value_bias, &query_norm, &key_norm})
+      call(*tensor);
+    for (const LoraTensors<T>& each : lora) {
+      call(each.a);
+      call(each.b);
+    }
+  }
 };
 
 // As gradients, tensors that are not trained are empty.
