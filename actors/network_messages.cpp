@@ -43,7 +43,7 @@ void add(AcceptedMessages& messages, bool relayed) {
 const AcceptedMessages& messages_to_run() {
   static const AcceptedMessages messages = [] {
     AcceptedMessages result;
-    add<JoinService, ReplayService, StatsService, RankLead>(result, /*relayed=*/false);
+    add<JoinService, ReplayService, StatsService, ExchangeService, RankLead>(result, /*relayed=*/false);
     add<InferenceService, InferenceClient>(result, /*relayed=*/true);
     return result;
   }();
