@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "models/experience/rollout.h"
+#include "models/shards/adam_moments.h"
 #include "models/shards/rank_round.h"
 #include "runtime/base/array.h"
 #include "runtime/stats/stage_seconds.h"
@@ -126,6 +127,17 @@ class Learner {
   virtual void abandon() { throw InvariantError("this learner has one rank"); }
   // Of a learner that computes some shards of each update, those of its rank; at first all. Not during an update.
   virtual void hold_shards(ShardRange /*shards*/) { throw InvariantError("this learner has one rank"); }
+  // Where ranks train a slice of the parameters each (ParameterSlices): which one, from the next update on; at first
+  // all are its own. Not during an update; after hold_shards().
+  virtual void hold_slice(size_t /*rank*/, size_t /*ranks*/) { throw InvariantError("this learner has one rank"); }
+  // What it keeps of its slice, in memory of its own or until the next update.
+  virtual AdamMoments moments() const { throw InvariantError("this learner has one rank"); }
+  // As save(), with the moments of all slices.
+  virtual LearnerState save(std::span<const AdamMoments> /*slices*/) const {
+    throw InvariantError("this learner has one rank");
+  }
+  // How many parameters are trained, padding included.
+  virtual size_t trained_elements() const { throw InvariantError("this learner has one rank"); }
   // Where begin() and advance() take what this rank says, piece after piece; set before the first update with some
   // shards. What all have said comes back by deliver(), in any order, but never before begin() or advance() has
   // returned. advance() says that it waits until all pieces of the round have come.
@@ -150,6 +162,7 @@ class Learner {
   virtual double imitate(StagedBatch& demonstrations, double learning_rate) = 0;
   // The warm-up is over: moments and step counts of the optimizer become zero.
   virtual void end_warmup() {}
+  // Not of one that has a slice.
   virtual LearnerState save() const = 0;
   // Before the first update: replaces its parameters and normaliser statistics by these, by the names of what it saves.
   // A critic of a language model that is not among them begins as that of a new run. Throws ConfigError naming the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "runtime/base/errors.h"
 #include "runtime/config/setting.h"
@@ -26,14 +27,59 @@ double clip_scale(const TrainerConfig& config, double norm) {
   return config.max_grad_norm > 0.0 ? std::min(1.0, config.max_grad_norm / (norm + 1e-6)) : 1.0;
 }
 
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const Array& first, const Array& second,
+namespace {
+
+double square_sum(std::span<const float> x) {
+  constexpr size_t kLanes = 8;
+  double lanes[kLanes] = {}, sum = 0.0;
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes)
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += static_cast<double>(x[i + lane]) * x[i + lane];
+  for (; i < x.size(); ++i) sum += static_cast<double>(x[i]) * x[i];
+  for (double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+GradientSquares squares_of(const ParameterGroups& groups, std::span<const float> gradients, size_t first) {
+  const auto of = [&](const ParameterGroup& group) {
+    const ElementRange common =
+        ElementRange{first, first + gradients.size()}.common({group.range.begin, group.range.end});
+    return common.size() == 0 ? 0.0 : square_sum(gradients.subspan(common.begin - first, common.size()));
+  };
+  return {of(groups.policy), of(groups.value)};
+}
+
+AdamMoments joined(const WeightBlock& weights, std::span<const AdamMoments> slices) {
+  const size_t count = weights.trained().size();
+  const Shape all{static_cast<int64_t>(count)};
+  AdamMoments result{{0, count}, Array(DType::f32, all), Array(DType::f32, all)};
+  std::vector<uint8_t> there(count, 0);
+  for (const AdamMoments& slice : slices) {
+    const auto at = static_cast<std::ptrdiff_t>(slice.elements.begin);
+    TROUPE_CHECK(slice.elements.end <= count && slice.first.size() == static_cast<int64_t>(slice.elements.size()) &&
+                     slice.second.size() == slice.first.size(),
+                 slice.elements.begin, slice.elements.end, slice.first.size(), slice.second.size());
+    std::ranges::copy(slice.first.view<float>(), result.first.mutable_view<float>().begin() + at);
+    std::ranges::copy(slice.second.view<float>(), result.second.mutable_view<float>().begin() + at);
+    std::fill_n(there.begin() + at, slice.elements.size(), 1);
+  }
+  const auto missing = std::ranges::find(there, 0);
+  TROUPE_CHECK(missing == there.end(), missing - there.begin(), count);
+  return result;
+}
+
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const AdamMoments& moments,
                   std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) {
+  TROUPE_CHECK(moments.elements == (ElementRange{0, weights.trained().size()}), moments.elements.begin,
+               moments.elements.end);
   const size_t count = weights.trained().last;
   for (size_t i = 0; i < count; ++i) {
     const TensorSpec& spec = weights.signature()->tensors[i];
     const auto at = static_cast<int64_t>(weights.parameter_offset(i)), end = at + spec.shape.elements();
-    tensors["first." + spec.name] = first.slice(at, end).reshaped(spec.shape);
-    tensors["second." + spec.name] = second.slice(at, end).reshaped(spec.shape);
+    tensors["first." + spec.name] = moments.first.slice(at, end).reshaped(spec.shape);
+    tensors["second." + spec.name] = moments.second.slice(at, end).reshaped(spec.shape);
   }
   scalars["optimizer.policy_steps"] = groups.policy.steps;
   scalars["optimizer.value_steps"] = groups.value.steps;
@@ -69,15 +115,20 @@ void check_moments(const WeightBlock& weights, const std::map<std::string, Array
 }
 
 void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
-                  const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
-                  std::span<float> second) {
+                  const std::map<std::string, double>& scalars, ParameterGroups& groups, ElementRange elements,
+                  std::span<float> first, std::span<float> second) {
   check_moments(weights, tensors, scalars);
   const size_t count = weights.trained().last;
   for (size_t i = 0; i < count; ++i) {
-    const std::string& name = weights.signature()->tensors[i].name;
-    const auto at = static_cast<std::ptrdiff_t>(weights.parameter_offset(i));
-    std::ranges::copy(tensors.at("first." + name).view<float>(), first.begin() + at);
-    std::ranges::copy(tensors.at("second." + name).view<float>(), second.begin() + at);
+    const TensorSpec& spec = weights.signature()->tensors[i];
+    const size_t at = weights.parameter_offset(i);
+    const ElementRange kept = elements.common({at, at + static_cast<size_t>(spec.shape.elements())});
+    const auto load = [&](const std::string& name, std::span<float> moments) {
+      const auto from = tensors.at(name).view<float>().subspan(kept.size() > 0 ? kept.begin - at : 0, kept.size());
+      std::ranges::copy(from, moments.subspan(kept.size() > 0 ? kept.begin - elements.begin : 0, kept.size()).begin());
+    };
+    load("first." + spec.name, first);
+    load("second." + spec.name, second);
   }
   groups.policy.steps = saved_count(scalars, "optimizer.policy_steps");
   groups.value.steps = saved_count(scalars, "optimizer.value_steps");

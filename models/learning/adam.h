@@ -2,12 +2,16 @@
 // What the two forms of the optimizer (optimizer.h, device/device_optimizer.h) have in common: groups of parameters,
 // the numbers of a step, and the saved form of moments and step counts. Plain functions; any thread.
 
+#include <cmath>
 #include <cstddef>
 #include <map>
 #include <span>
 #include <string>
 
 #include "models/learning/trainer_config.h"
+#include "models/shards/adam_moments.h"
+#include "models/shards/element_range.h"
+#include "models/shards/gradient_squares.h"
 #include "models/weights/weight_block.h"
 
 namespace troupe {
@@ -45,24 +49,47 @@ float kept_share(const TrainerConfig& config, double learning_rate, const Shape&
 // The factor that clips gradients of this norm, as in torch.nn.utils.clip_grad_norm_, epsilon included.
 double clip_scale(const TrainerConfig& config, double norm);
 
-// Saves the moments, float32 and laid out as the block's trained parameters, as tensors by parameter name that share
-// their memory, and the step counts as scalars.
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const Array& first, const Array& second,
+// The sums of squares of some gradients, which begin at element `first` of the block.
+GradientSquares squares_of(const ParameterGroups& groups, std::span<const float> gradients, size_t first);
+// As clip_scale() and ClipNorm need them.
+struct GradientNorms {
+  GradientNorms(const GradientSquares& squares, bool train_policy)
+      : all(std::sqrt(squares.value + (train_policy ? squares.policy : 0.0))),
+        policy(std::sqrt(squares.policy)),
+        value(std::sqrt(squares.value)) {}
+
+  double all, policy, value;
+};
+
+// Saves the moments, those of all trained parameters, as tensors by parameter name that share their memory, and the
+// step counts as scalars.
+void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const AdamMoments& moments,
                   std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars);
 // Throws ConfigError when a tensor or a count is missing, unknown or of another shape.
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars);
-// Makes the same checks and then loads them.
+// Makes the same checks and then loads them: the moments of `elements` of the trained parameters.
 void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
-                  const std::map<std::string, double>& scalars, ParameterGroups& groups, std::span<float> first,
-                  std::span<float> second);
+                  const std::map<std::string, double>& scalars, ParameterGroups& groups, ElementRange elements,
+                  std::span<float> first, std::span<float> second);
+
+// The moments of all trained parameters, from slices that have each of them once or more often with the same values.
+// Throws InvariantError when one is missing.
+AdamMoments joined(const WeightBlock& weights, std::span<const AdamMoments> slices);
 
 // What an optimizer keeps between steps, in whichever form.
 class OptimizerState {
  public:
   virtual ~OptimizerState() = default;
-  // As save_moments() and load_moments().
-  virtual void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const = 0;
+  // From here on it trains these elements of the trained parameters alone, and keeps no other moments; at first all.
+  // Moments that it has not kept begin as those of a new optimizer, until load() or take().
+  virtual void hold(ElementRange elements) = 0;
+  // Those that it keeps, in memory of their own or until the next step.
+  virtual AdamMoments moments() const = 0;
+  // As save_moments() has it, with these moments, which are of all trained parameters.
+  virtual void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
+                    std::map<std::string, double>& scalars) const = 0;
+  // As load_moments(); it takes the moments that it keeps.
   virtual void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) = 0;
   // As before the first step.
   virtual void reset() = 0;

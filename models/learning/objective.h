@@ -17,6 +17,8 @@
 #include "models/learning/metrics.h"
 #include "models/learning/update_settings.h"
 #include "models/policy.h"
+#include "models/shards/element_range.h"
+#include "models/shards/gradient_squares.h"
 #include "models/shards/rank_round.h"
 #include "models/weights/weight_block.h"
 #include "runtime/base/errors.h"
@@ -76,8 +78,6 @@ class Objective {
   // Where backward() and end_backward() take the pieces of gradients of these shards, each once in a micro-batch.
   using SayGradients = std::function<void(size_t piece, std::vector<GradientBranch> branches)>;
   virtual void say_gradients_to(SayGradients say) = 0;
-  // Their number.
-  virtual size_t gradient_pieces() const = 0;
   // `shards` has the batch of each shard that is computed here; they must live until end(). The result is what
   // make_targets() needs of these shards; where all are computed here, it may leave out the data.
   virtual RankPart begin(std::span<StagedBatch* const> shards) = 0;
@@ -98,13 +98,21 @@ class Objective {
   virtual void end_backward() = 0;
   // What else the shards say of the step, in its last micro-batch.
   virtual RankPart say_losses() = 0;
-  // The sum of a piece for that micro-batch, [n] float32.
-  virtual void set_gradients(size_t piece, const Array& sum) = 0;
+  // The sum of these for that micro-batch, [n] float32.
+  virtual void set_gradients(ElementRange elements, const Array& sum) = 0;
   // `losses`: what all shards say, in the last micro-batch; empty where all shards are computed here.
   virtual void end_micro_batch(const RoundResult& losses) = 0;
-  // Trains with the gradients, unless they or the loss are not finite. `all`: of the last micro-batch, or empty where
-  // all shards are computed here.
-  virtual StepReport apply(std::span<const ShardNumbers> all) = 0;
+  // Of some of the gradients, which are those of the step.
+  virtual GradientSquares squares(ElementRange elements) = 0;
+  // Trains with the gradients, unless they or the loss are not finite, the parameters whose moments the optimizer
+  // holds. `all`: of the last micro-batch, or empty where all shards are computed here. `squares`: of all gradients;
+  // null with one shard.
+  virtual StepReport apply(std::span<const ShardNumbers> all, const GradientSquares* squares) = 0;
+  // Some of the parameters, [n] float32; and those that another rank has trained.
+  virtual Array parameters(ElementRange elements) = 0;
+  virtual void set_parameters(ElementRange elements, const Array& values) = 0;
+  // The step that was applied is complete: computes with the new parameters from here on.
+  virtual void use_parameters() = 0;
   virtual void end(double progress) = 0;
   // Of the micro-batches of the update that has ended; nothing where they are not cut by tokens.
   virtual std::optional<BalanceFigures> balance() const { return std::nullopt; }

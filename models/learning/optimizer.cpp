@@ -26,37 +26,37 @@ void adam(const AdamStep& s, float keep, size_t n, float* p, Gradient* gradients
   }
 }
 
-double square_sum(std::span<const float> x) {
-  constexpr size_t kLanes = 8;
-  double lanes[kLanes] = {}, sum = 0.0;
-  size_t i = 0;
-  for (; i + kLanes <= x.size(); i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += static_cast<double>(x[i + lane]) * x[i + lane];
-  for (; i < x.size(); ++i) sum += static_cast<double>(x[i]) * x[i];
-  for (double lane : lanes) sum += lane;
-  return sum;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(const TrainerConfig& config, WeightBlock& weights, ClipNorm clip)
     : config_(config), weights_(weights), clip_(clip), groups_(weights) {
-  const auto count = static_cast<int64_t>(weights.trained().size());
-  first_ = Array(DType::f32, {count});
-  second_ = Array(DType::f32, {count});
+  hold({0, weights.trained().size()});
 }
 
-Optimizer::Norms Optimizer::norms_of(std::span<const float> gradients, bool train_policy) const {
-  const auto squares_of = [&](const ParameterGroup& group) {
-    return square_sum(gradients.subspan(group.range.begin, group.range.size()));
-  };
-  const double of_value = squares_of(groups_.value), of_policy = train_policy ? squares_of(groups_.policy) : 0.0;
-  return {.all = std::sqrt(of_value + of_policy), .policy = std::sqrt(of_policy), .value = std::sqrt(of_value)};
+void Optimizer::hold(ElementRange elements) {
+  if (elements == held_) return;
+  TROUPE_CHECK(elements.begin <= elements.end && elements.end <= weights_.trained().size(), elements.begin,
+               elements.end);
+  const ElementRange common = elements.common(held_);
+  for (Array* moments : {&first_, &second_}) {
+    Array kept(DType::f32, {static_cast<int64_t>(elements.size())});
+    if (common.size() > 0)
+      std::ranges::copy(moments->view<float>().subspan(common.begin - held_.begin, common.size()),
+                        kept.mutable_view<float>().subspan(common.begin - elements.begin).begin());
+    *moments = std::move(kept);
+  }
+  held_ = elements;
 }
 
 double Optimizer::step(std::span<const float> gradients, LearningRates rates, bool train_policy) {
-  TROUPE_CHECK(static_cast<int64_t>(gradients.size()) == first_.size(), gradients.size(), first_.size());
-  const Norms norms = norms_of(gradients, train_policy);
+  TROUPE_CHECK(held_.size() == weights_.trained().size(), held_.begin, held_.end);
+  return step(gradients, rates, train_policy, squares(gradients, 0));
+}
+
+double Optimizer::step(std::span<const float> gradients, LearningRates rates, bool train_policy,
+                       const GradientSquares& squares) {
+  TROUPE_CHECK(gradients.size() == weights_.trained().size(), gradients.size(), weights_.trained().size());
+  const GradientNorms norms(squares, train_policy);
   if (!std::isfinite(norms.all)) return norms.all;
   detach_moments();
   if (train_policy) apply(groups_.policy, gradients, rates.policy, norms, norms.policy);
@@ -65,25 +65,36 @@ double Optimizer::step(std::span<const float> gradients, LearningRates rates, bo
 }
 
 double Optimizer::step_exchanging(Array& gradients, LearningRates rates, bool train_policy) {
-  const auto count = static_cast<size_t>(first_.size());
+  TROUPE_CHECK(held_.size() == weights_.trained().size(), held_.begin, held_.end);
+  const std::span<const float> all(reinterpret_cast<const float*>(gradients.data()), held_.size());
+  return step_exchanging(gradients, rates, train_policy, squares(all, 0));
+}
+
+double Optimizer::step_exchanging(Array& gradients, LearningRates rates, bool train_policy,
+                                  const GradientSquares& squares) {
+  const size_t count = weights_.trained().size();
   TROUPE_CHECK(gradients.bytes() == count * sizeof(float), gradients.bytes(), count);
   const std::span<float> all(reinterpret_cast<float*>(gradients.mutable_data()), count);
-  const Norms norms = norms_of(all, train_policy);
+  const GradientNorms norms(squares, train_policy);
   if (!std::isfinite(norms.all)) return norms.all;
   detach_moments();
-  const TensorRange& policy = groups_.policy.range;
+  const auto keep_weights = [&](ElementRange elements) {
+    std::ranges::copy(weights_.parameters().subspan(elements.begin, elements.size()), all.begin() + elements.begin);
+  };
+  keep_weights({0, held_.begin});
+  keep_weights({held_.end, count});
   if (train_policy)
     apply(groups_.policy, all, rates.policy, norms, norms.policy);
   else
-    std::ranges::copy(weights_.parameters().subspan(policy.begin, policy.size()), all.begin() + policy.begin);
+    keep_weights(held_.common({groups_.policy.range.begin, groups_.policy.range.end}));
   apply(groups_.value, all, rates.value, norms, norms.value);
   weights_.exchange(gradients);
   return norms.all;
 }
 
 template <class Gradient>
-void Optimizer::apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate, const Norms& norms,
-                      double norm) {
+void Optimizer::apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate,
+                      const GradientNorms& norms, double norm) {
   group.steps += 1.0;
   const AdamStep step = adam_step(config_, learning_rate, group.steps);
   const auto scale = static_cast<float>(clip_scale(config_, clip_ == ClipNorm::joint ? norms.all : norm));
@@ -92,8 +103,11 @@ void Optimizer::apply(ParameterGroup& group, std::span<Gradient> gradients, doub
   for (size_t i = group.range.first; i < group.range.last; ++i) {
     const Shape& shape = weights_.signature()->tensors[i].shape;
     const size_t at = weights_.parameter_offset(i);
-    adam(step, kept_share(config_, learning_rate, shape), static_cast<size_t>(shape.elements()), parameters.data() + at,
-         gradients.data() + at, scale, first + at, second + at);
+    const ElementRange own = held_.common({at, at + static_cast<size_t>(shape.elements())});
+    if (own.size() == 0) continue;
+    const size_t kept = own.begin - held_.begin;
+    adam(step, kept_share(config_, learning_rate, shape), own.size(), parameters.data() + own.begin,
+         gradients.data() + own.begin, scale, first + kept, second + kept);
   }
 }
 
@@ -102,13 +116,14 @@ void Optimizer::detach_moments() {
     if (moments->is_shared()) *moments = moments->clone();
 }
 
-void Optimizer::save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const {
-  save_moments(weights_, groups_, first_, second_, tensors, scalars);
+void Optimizer::save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
+                     std::map<std::string, double>& scalars) const {
+  save_moments(weights_, groups_, moments, tensors, scalars);
 }
 
 void Optimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
   detach_moments();
-  load_moments(weights_, tensors, scalars, groups_, first_.mutable_view<float>(), second_.mutable_view<float>());
+  load_moments(weights_, tensors, scalars, groups_, held_, first_.mutable_view<float>(), second_.mutable_view<float>());
 }
 
 void Optimizer::reset() {

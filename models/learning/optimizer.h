@@ -28,25 +28,31 @@ class Optimizer final : public OptimizerState {
   // applies to weight matrices only. `train_policy` false leaves the policy group and its moments as they are. Returns
   // the norm over all of them before clipping; when it is not finite nothing has been changed.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
+  // The same with the squares of all gradients, of which only those of the elements that it holds are read.
+  double step(std::span<const float> gradients, LearningRates rates, bool train_policy, const GradientSquares& squares);
   // The same without writing to the block's memory, which snapshots may have (WeightBlock::share): the new weights
   // replace the gradients, and the two memories are swapped. All of the block's tensors must be trained. `gradients`:
   // laid out as the block; afterwards the old weights.
   double step_exchanging(Array& gradients, LearningRates rates, bool train_policy);
+  // Likewise; elements that it does not hold keep their old weights.
+  double step_exchanging(Array& gradients, LearningRates rates, bool train_policy, const GradientSquares& squares);
+  // Of gradients that begin at element `first`.
+  GradientSquares squares(std::span<const float> gradients, size_t first) const {
+    return squares_of(groups_, gradients, first);
+  }
 
-  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
+  void hold(ElementRange elements) override;
+  AdamMoments moments() const override { return {held_, first_, second_}; }
+  void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
+            std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
   void reset() override;
 
  private:
-  // Of gradients, before clipping.
-  struct Norms {
-    double all = 0, policy = 0, value = 0;
-  };
-  Norms norms_of(std::span<const float> gradients, bool train_policy) const;
   // One step of a group with gradients of this norm. Gradient: `const float`, or `float` to put the new weights in
   // their place instead of the block's.
   template <class Gradient>
-  void apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate, const Norms& norms,
+  void apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate, const GradientNorms& norms,
              double norm);
   void detach_moments();
 
@@ -54,7 +60,8 @@ class Optimizer final : public OptimizerState {
   WeightBlock& weights_;
   ClipNorm clip_;
   ParameterGroups groups_;
-  // [gradients] float32, laid out as these. A saved state shares them until the next step.
+  ElementRange held_;
+  // [held_] float32, laid out as these gradients. A saved state shares them until the next step.
   Array first_;   // running mean of the gradient
   Array second_;  // running mean of its square
 };

@@ -5,6 +5,8 @@
 
 #include "algorithms/losses/kl.h"
 #include "models/heads/heads.h"
+#include "models/shards/gradient_pieces.h"
+#include "models/shards/parameter_slices.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
@@ -17,7 +19,7 @@ namespace {
 struct Update {
   enum class Phase : uint8_t { all, value_alone, trained };  // trained: advance() has said that it is done
   // What advance() does next.
-  enum class Next : uint8_t { targets, epoch, step, backward, gradients };
+  enum class Next : uint8_t { targets, epoch, step, backward, gradients, squares, parameters };
 
   double progress = 0;
   UpdateSettings settings, of_step;
@@ -34,9 +36,10 @@ struct Update {
   size_t left = 0;                 // parts of the micro-batch
   Phase phase = Phase::all;
   Next next = Next::targets;
-  uint64_t round = 0;      // of what the ranks say: the one under way, or the next one
-  size_t open = 0;         // its pieces that have not come yet
-  RoundResult heard = {};  // what all said in the last one, but gradients
+  uint64_t round = 0;                         // of what the ranks say: the one under way, or the next one
+  size_t open = 0;                            // its pieces that have not come yet
+  RoundResult heard = {};                     // what all said in the last one of shards, but gradients
+  std::vector<GradientSquares> squares = {};  // of the step, by block
   StageClock clock;
 };
 
@@ -46,7 +49,9 @@ class UpdateLearner final : public Learner {
       : config_(config),
         objective_(std::move(objective)),
         kl_coef_(config.algorithm.kl_coef),
-        mine_{0, static_cast<size_t>(config.trainer.shards)} {
+        mine_{0, static_cast<size_t>(config.trainer.shards)},
+        pieces_(objective_->weights().trained().size(), static_cast<size_t>(config.trainer.piece)),
+        slices_(objective_->weights().trained().size()) {
     objective_->say_gradients_to([this](size_t piece, std::vector<GradientBranch> branches) {
       say_({update_->round, piece}, {mine_, {}, std::move(branches)});
     });
@@ -65,10 +70,14 @@ class UpdateLearner final : public Learner {
   UpdateReport finish() override;
   void abandon() override { update_.reset(); }
   void hold_shards(ShardRange shards) override;
+  void hold_slice(size_t rank, size_t ranks) override;
+  size_t trained_elements() const override { return objective_->weights().trained().size(); }
   void say_to(SayPiece say) override { say_ = std::move(say); }
   void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
+  AdamMoments moments() const override;
+  LearnerState save(std::span<const AdamMoments> slices) const override;
   LearnerState save() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
@@ -81,6 +90,7 @@ class UpdateLearner final : public Learner {
   }
 
   bool holds_all() const { return static_cast<int64_t>(mine_.count) == config_.trainer.shards; }
+  bool holds_slice() const { return slices_.ranks() > 1; }
   void say_and_wait(RankPart part, Update::Next next);
   void make_targets();
   void begin_epoch();
@@ -89,7 +99,10 @@ class UpdateLearner final : public Learner {
   void end_backward();
   void begin_micro_batch(size_t micro_batch);
   void end_micro_batch();
+  void sum_squares();
+  void take_squares(size_t rank, const Array& own);
   void apply();
+  void say_parameters();
   void end_epoch();
   void adapt_kl(const Update& update);
 
@@ -97,6 +110,9 @@ class UpdateLearner final : public Learner {
   std::unique_ptr<Objective> objective_;
   double kl_coef_;
   ShardRange mine_;
+  GradientPieces pieces_;
+  ParameterSlices slices_;
+  size_t rank_ = 0;  // whose slice it trains
   SayPiece say_;
   uint64_t updates_ = 0;
   std::optional<Update> update_;
@@ -137,6 +153,15 @@ Advance UpdateLearner::advance() {
       end_micro_batch();
       stage = &UpdateStages::optimizer;
       break;
+    case Update::Next::squares:
+      apply();
+      stage = &UpdateStages::optimizer;
+      break;
+    case Update::Next::parameters:
+      objective_->use_parameters();
+      update.next = Update::Next::step;
+      stage = &UpdateStages::optimizer;
+      break;
   }
   update.clock.mark(stage);
   if (update.phase == Update::Phase::trained) return Advance::done;
@@ -147,6 +172,13 @@ void UpdateLearner::hold_shards(ShardRange shards) {
   TROUPE_CHECK(!update_, updates_);
   objective_->hold_shards(shards);
   mine_ = shards;
+}
+
+void UpdateLearner::hold_slice(size_t rank, size_t ranks) {
+  TROUPE_CHECK(!update_ && rank < ranks, updates_, rank, ranks);
+  slices_ = ParameterSlices(trained_elements(), ranks);
+  rank_ = rank;
+  objective_->optimizer().hold(slices_.slice(rank));
 }
 
 // With several ranks, `next` comes after what all of them say, if they have something to say.
@@ -164,8 +196,12 @@ void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
 void UpdateLearner::deliver(const RoundPiece& piece, RoundResult all) {
   TROUPE_CHECK(update_ && update_->open > 0 && piece.round == update_->round, updates_, piece.round);
   Update& update = *update_;
-  if (all.gradients.size() > 0)
-    objective_->set_gradients(piece.piece, all.gradients);
+  if (update.next == Update::Next::squares)
+    take_squares(piece.piece, all.own.value());
+  else if (update.next == Update::Next::parameters)
+    objective_->set_parameters(slices_.pieces(pieces_.each()).at(piece.piece).elements, all.own.value());
+  else if (update.next == Update::Next::gradients && piece.piece < pieces_.count())
+    objective_->set_gradients(pieces_.range(piece.piece).common(slices_.slice(rank_)), all.gradients);
   else
     update.heard = std::move(all);
   if (--update.open == 0) ++update.round;
@@ -226,7 +262,7 @@ void UpdateLearner::end_backward() {
   update.heard = {};
   if (holds_all()) return;
   objective_->end_backward();
-  update.open = objective_->gradient_pieces();
+  update.open = pieces_.count();
   if (update.micro_batch + 1 < update.parts.size()) return;
   say_({update.round, update.open}, objective_->say_losses());
   ++update.open;
@@ -235,15 +271,41 @@ void UpdateLearner::end_backward() {
 void UpdateLearner::end_micro_batch() {
   Update& update = *update_;
   objective_->end_micro_batch(update.heard);
-  if (update.micro_batch + 1 < update.parts.size())
-    begin_micro_batch(update.micro_batch + 1);
-  else
-    apply();
+  if (update.micro_batch + 1 < update.parts.size()) return begin_micro_batch(update.micro_batch + 1);
+  if (config_.trainer.shards > 1) sum_squares();
+  if (update.open == 0) apply();
+}
+
+// Of the blocks whose gradients are here. Where each rank has those of a slice, it tells them the others.
+void UpdateLearner::sum_squares() {
+  Update& update = *update_;
+  update.squares.assign(slices_.blocks(), {});
+  const size_t first = slices_.first_block(rank_), last = slices_.first_block(rank_ + 1);
+  ShardNumbers own;
+  for (size_t block = first; block < last; ++block) {
+    update.squares[block] = objective_->squares(slices_.block(block));
+    put(own, update.squares[block]);
+  }
+  if (!holds_slice()) return;
+  update.next = Update::Next::squares;
+  update.open = slices_.ranks() - 1;
+  say_({update.round, rank_}, {mine_, {}, {}, {}, Array::of(own)});
+}
+
+void UpdateLearner::take_squares(size_t rank, const Array& own) {
+  const auto numbers = own.view<double>();
+  NumberReader reader(numbers);
+  for (size_t block = slices_.first_block(rank); block < slices_.first_block(rank + 1); ++block)
+    update_->squares.at(block) = reader.take<GradientSquares>();
+  reader.end();
 }
 
 void UpdateLearner::apply() {
   Update& update = *update_;
-  const StepReport step = objective_->apply(update.heard.numbers);
+  GradientSquares squares;
+  for (const GradientSquares& block : update.squares) squares += block;
+  const bool one_shard = config_.trainer.shards == 1;
+  const StepReport step = objective_->apply(update.heard.numbers, one_shard ? nullptr : &squares);
   update.next = Update::Next::step;
   ++update.minibatch;
   if (!step.applied()) {
@@ -253,6 +315,23 @@ void UpdateLearner::apply() {
   ++update.epoch.steps;
   update.epoch.grad_norm_sum += step.grad_norm;
   update.epoch.loss.add_step(step.loss);
+  if (holds_slice())
+    say_parameters();
+  else
+    objective_->use_parameters();
+}
+
+// Those that this rank has trained; the others come from the other ranks.
+void UpdateLearner::say_parameters() {
+  Update& update = *update_;
+  const std::vector<ParameterSlices::Piece> pieces = slices_.pieces(pieces_.each());
+  update.next = Update::Next::parameters;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].rank != rank_)
+      ++update.open;
+    else
+      say_({update.round, i}, {mine_, {}, {}, {}, objective_->parameters(pieces[i].elements)});
+  }
 }
 
 // Begins the next epoch, unless this one was the last.
@@ -320,11 +399,23 @@ void UpdateLearner::end_warmup() {
   objective_->end_warmup();
 }
 
+AdamMoments UpdateLearner::moments() const {
+  between_updates();
+  return objective_->optimizer().moments();
+}
+
 LearnerState UpdateLearner::save() const {
+  const AdamMoments all = moments();
+  return save(std::span(&all, 1));
+}
+
+LearnerState UpdateLearner::save(std::span<const AdamMoments> slices) const {
   between_updates();
   LearnerState state;
   state.model = objective_->saved_weights();
-  objective_->optimizer().save(state.optimizer, state.scalars);
+  const bool whole = slices.size() == 1 && !holds_slice();
+  objective_->optimizer().save(whole ? slices.front() : joined(objective_->weights(), slices), state.optimizer,
+                               state.scalars);
   objective_->save(state.optimizer);
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;

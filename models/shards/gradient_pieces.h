@@ -21,6 +21,7 @@ class GradientPieces {
     begin();
   }
 
+  size_t each() const { return each_; }
   size_t count() const { return (elements_ + each_ - 1) / each_; }
   ElementRange range(size_t piece) const { return {piece * each_, std::min((piece + 1) * each_, elements_)}; }
 

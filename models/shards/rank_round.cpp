@@ -27,6 +27,14 @@ Array sum_of(ShardRange shards, Branches& branches) {
 
 }  // namespace
 
+RoundResult of_slice(RoundResult all, ElementRange piece, ElementRange slice) {
+  if (all.gradients.empty()) return all;
+  const ElementRange own = piece.common(slice);
+  const auto at = own.size() == 0 ? 0 : static_cast<int64_t>(own.begin - piece.begin);
+  all.gradients = all.gradients.slice(at, at + static_cast<int64_t>(own.size()));
+  return all;
+}
+
 void RankRound::add(RankPart part) {
   const ShardRange& shards = part.shards;
   TROUPE_CHECK(shards.count > 0 && shards.end() <= shards_, shards.first, shards.count, shards_);
@@ -64,6 +72,14 @@ std::optional<RoundResult> RankRounds::say(const RoundPiece& at, RankPart part) 
   TROUPE_CHECK(at.round == round_ && at.piece < kMostPieces, at.round, round_, at.piece);
   if (at.piece >= complete_.size()) complete_.resize(at.piece + 1);
   TROUPE_CHECK(!complete_[at.piece], at.round, at.piece);
+  if (part.own) {
+    TROUPE_CHECK(!open_.contains(at.piece) && part.numbers.empty() && part.branches.empty() && part.data.empty(),
+                 at.round, at.piece);
+    complete_[at.piece] = true;
+    RoundResult result;
+    result.own = std::move(part.own);
+    return result;
+  }
   RankRound& piece = open_.try_emplace(at.piece, shards_).first->second;
   piece.add(std::move(part));
   if (!piece.complete()) return std::nullopt;

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "models/shards/element_range.h"
 #include "models/shards/shard_numbers.h"
 #include "models/shards/shard_sum.h"
 #include "runtime/base/array.h"
@@ -36,9 +37,11 @@ struct RankPart {
   std::vector<ShardNumbers> numbers;     // of each of them, in order; empty where the piece is of gradients alone
   std::vector<GradientBranch> branches;  // which have these shards; none where the piece is of numbers alone
   std::vector<Array> data = {};          // of each of them, in order, what is too large for numbers; or empty
+  // What this rank alone says in this piece, for the others: then the piece has nothing of the shards.
+  std::optional<Array> own = {};
 
   // The same for all ranks: there is no round where they have nothing to say.
-  bool empty() const { return numbers.empty() && branches.empty() && data.empty(); }
+  bool empty() const { return numbers.empty() && branches.empty() && data.empty() && !own; }
 };
 
 // What all of them said.
@@ -46,7 +49,11 @@ struct RoundResult {
   std::vector<ShardNumbers> numbers;  // [S] by shard, or empty
   Array gradients = {};               // [n] float32 of the piece: the sum of all shards, or empty
   std::vector<Array> data = {};       // [S] by shard, or empty
+  std::optional<Array> own = {};      // what another rank alone has said
 };
+
+// What a rank is told that trains a slice of the parameters: of the gradients, which are those of `piece`, its own.
+RoundResult of_slice(RoundResult all, ElementRange piece, ElementRange slice);
 
 // A piece of a round.
 class RankRound {
@@ -70,8 +77,8 @@ class RankRounds {
  public:
   explicit RankRounds(size_t shards) : shards_(shards) {}
 
-  // The result of the piece when all ranks have said it. Throws InvariantError when the part does not fit: it was said
-  // before, or is of another round.
+  // The result of the piece when all ranks have said it, or one has said it alone. Throws InvariantError when the part
+  // does not fit: it was said before, or is of another round.
   std::optional<RoundResult> say(const RoundPiece& at, RankPart part);
 
  private:

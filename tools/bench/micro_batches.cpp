@@ -127,7 +127,7 @@ class CutStep {
       trainer_.backward(part);
       trainer_.end_micro_batch();
     }
-    trainer_.apply();
+    if (trainer_.apply().applied()) trainer_.use_parameters();
   }
 
   size_t micro_batches() const { return micro_batches_; }

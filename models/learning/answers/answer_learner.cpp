@@ -82,12 +82,19 @@ class AnswerObjective final : public Objective {
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { trainer_.backward(part, &clock); }
   void say_gradients_to(SayGradients say) override { trainer_.say_gradients_to(std::move(say)); }
-  size_t gradient_pieces() const override { return trainer_.gradient_pieces(); }
   void end_backward() override { trainer_.end_backward(); }
   RankPart say_losses() override { return trainer_.say_losses(); }
-  void set_gradients(size_t piece, const Array& sum) override { trainer_.set_gradients(piece, sum); }
+  void set_gradients(ElementRange elements, const Array& sum) override { trainer_.set_gradients(elements, sum); }
   void end_micro_batch(const RoundResult& losses) override { trainer_.end_micro_batch(losses); }
-  StepReport apply(std::span<const ShardNumbers> all) override { return trainer_.apply(all); }
+  GradientSquares squares(ElementRange elements) override { return trainer_.squares(elements); }
+  StepReport apply(std::span<const ShardNumbers> all, const GradientSquares* squares) override {
+    return trainer_.apply(all, squares);
+  }
+  Array parameters(ElementRange elements) override { return trainer_.parameters(elements); }
+  void set_parameters(ElementRange elements, const Array& values) override {
+    trainer_.set_parameters(elements, values);
+  }
+  void use_parameters() override { trainer_.use_parameters(); }
   std::optional<BalanceFigures> balance() const override { return trainer_.balance(); }
   std::optional<LagFigures> lag_figures() const override { return trainer_.lag_figures(); }
   void end(double progress) override;

@@ -192,7 +192,7 @@ void AnswerTrainer::end_micro_batch(const RoundResult& losses) {
     start_tokens_.add(*step_.batch, step_.parts[shard], losses.data[shard].view<float>());
 }
 
-StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all) {
+StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all, const GradientSquares* squares) {
   if (sum_.holds_all() && start_tokens_.is_open())
     for (size_t shard = 0; shard < step_.start.size(); ++shard)
       start_tokens_.add(*step_.batch, step_.parts[shard], step_.start[shard]);
@@ -205,14 +205,19 @@ StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all) {
   }
   LossReport loss = merged(sum_.holds_all() ? step_.losses : said);
   // A loss that is not finite must not change the weights, even if all gradients are.
-  if (!std::isfinite(loss.loss)) gradients_.floats().front() = std::numeric_limits<float>::quiet_NaN();
+  GradientSquares all_squares = squares != nullptr ? *squares : optimizer_.squares(gradients_.floats(), 0);
+  if (!std::isfinite(loss.loss)) all_squares.value = std::numeric_limits<double>::quiet_NaN();
   const double used = loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
   loss.policy_loss *= used;
   loss.loss *= used;
-  const StepReport report = {
-      loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates, step_.settings->loss.train_policy)};
-  if (report.applied()) use_weights();
+  const StepReport report = {loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates,
+                                                              step_.settings->loss.train_policy, all_squares)};
   return report;
+}
+
+Array AnswerTrainer::parameters(ElementRange elements) {
+  return Array::of({static_cast<int64_t>(elements.size())},
+                   std::span<const float>(weights_.parameters().subspan(elements.begin, elements.size())));
 }
 
 StepReport AnswerTrainer::imitate(const AnswerBatch& demonstrations, double learning_rate) {
@@ -243,7 +248,9 @@ StepReport AnswerTrainer::finish_step() {
     for (size_t i = 0; i < parts; ++i) backward(part++);
     end_micro_batch();
   }
-  return apply();
+  const StepReport report = apply();
+  if (report.applied()) use_parameters();
+  return report;
 }
 
 // Other ranks can have its gradients while those of the layers before it are computed.

@@ -79,19 +79,26 @@ class AnswerTrainer {
   // One optimizer step with the loss of these groups, in parts of micro_batch_tokens, as Objective has it:
   // begin_step(), which returns the number of parts of each micro-batch, backward() for each of them, unless all shards
   // are held end_backward(), say_losses() and set_gradients(), end_micro_batch(), and apply(), whose losses are means
-  // over tokens. The parts are divided among the shards by their costs, whichever shard the answers are of. Targets of the batch without values train the policy
-  // alone. Batch, targets and settings must outlive the step. `clock`, if there is one, is marked as
-  // Objective::backward() says.
+  // over tokens. The parts are divided among the shards by their costs, whichever shard the answers are of. Targets of
+  // the batch without values train the policy alone. Batch, targets and settings must outlive the step. `clock`, if
+  // there is one, is marked as Objective::backward() says.
   std::vector<size_t> begin_step(const AnswerBatch& batch, const AnswerTargets& targets,
                                  std::span<const int64_t> groups, const UpdateSettings& settings);
   void backward(size_t part, StageClock* clock = nullptr);
   void say_gradients_to(Objective::SayGradients say) { say_ = std::move(say); }
-  size_t gradient_pieces() const { return sum_.pieces(); }
   void end_backward() { sum_.end_backward(gradients_.floats(), say_); }
   RankPart say_losses();
-  void set_gradients(size_t piece, const Array& sum) { sum_.set(piece, sum, gradients_.floats()); }
+  void set_gradients(ElementRange elements, const Array& sum) { copy_to(gradients_.floats(), elements, sum); }
   void end_micro_batch(const RoundResult& losses = {});
-  StepReport apply(std::span<const ShardNumbers> all = {});
+  GradientSquares squares(ElementRange elements) {
+    return optimizer_.squares(gradients_.floats().subspan(elements.begin, elements.size()), elements.begin);
+  }
+  // `squares`: null with one shard, or where all are held.
+  StepReport apply(std::span<const ShardNumbers> all = {}, const GradientSquares* squares = nullptr);
+  Array parameters(ElementRange elements);
+  void set_parameters(ElementRange elements, const Array& values) { copy_to(weights_.parameters(), elements, values); }
+  // After apply(), if it has changed them.
+  void use_parameters() { use_weights(); }
   // Instead of those that begin_step() has cut, with one shard. They must have the same answers.
   void use_parts(std::vector<MicroBatch> parts);
   // All of it.

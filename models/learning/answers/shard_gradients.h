@@ -17,6 +17,13 @@
 
 namespace troupe {
 
+// Puts [elements] float32 in their place. Throws InvariantError when it has another size.
+inline void copy_to(std::span<float> all, ElementRange elements, const Array& values) {
+  const auto from = values.view<float>();
+  TROUPE_CHECK(from.size() == elements.size(), from.size(), elements.size());
+  std::ranges::copy(from, all.subspan(elements.begin, elements.size()).begin());
+}
+
 class ShardGradients {
  public:
   // Of so many gradients, which are exchanged in pieces of `each`.
@@ -35,7 +42,6 @@ class ShardGradients {
     pieces_.begin();
     return leaves_.begin(micro_batches, most);
   }
-  size_t pieces() const { return pieces_.count(); }
   // Whether the leaf under way is the last one of the micro-batch, and other ranks have other shards.
   bool is_last_leaf() const { return !leaves_.holds_all() && leaves_.is_last_leaf(); }
   size_t held() const { return leaves_.held(); }
@@ -51,13 +57,6 @@ class ShardGradients {
   void end_backward(std::span<float> gradients, const Objective::SayGradients& say) {
     go_to(leaves_.end_of_micro_batch(), gradients);
     pieces_.complete_all([&](size_t piece) { say(piece, branches(piece, gradients, {})); });
-  }
-  // The sum of all shards.
-  void set(size_t piece, const Array& sum, std::span<float> gradients) const {
-    const auto values = sum.view<float>();
-    const ElementRange elements = pieces_.range(piece);
-    TROUPE_CHECK(values.size() == elements.size(), values.size(), elements.size());
-    std::ranges::copy(values, gradients.begin() + static_cast<std::ptrdiff_t>(elements.begin));
   }
   // After the last micro-batch the gradients are the sum of all shards.
   void end_micro_batch(std::span<float> gradients) {

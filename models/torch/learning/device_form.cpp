@@ -102,10 +102,17 @@ std::vector<LossReport> DeviceForm::loss_reports(const UpdateSettings& settings,
   return reports_of({host.const_data_ptr<double>(), static_cast<size_t>(host.numel())}, settings, totals);
 }
 
-double DeviceForm::train_with(const UpdateSettings& settings) {
-  const auto norm = on_host(optimizer_.norm(settings.loss.train_policy)).item<double>();
+GradientSquares DeviceForm::squares(ElementRange elements) { return optimizer_.squares(elements); }
+
+double DeviceForm::train_with(const UpdateSettings& settings, const GradientSquares& squares) {
+  const double norm = std::sqrt(squares.value + (settings.loss.train_policy ? squares.policy : 0.0));
   apply_gradients(norm, settings);
   return norm;
+}
+
+void DeviceForm::set_parameters(ElementRange elements, const Array& values) {
+  UpdateForm::set_parameters(elements, values);
+  changed_ = true;
 }
 
 void DeviceForm::apply_gradients(double norm, const UpdateSettings& settings) {

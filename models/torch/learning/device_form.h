@@ -22,6 +22,8 @@ class DeviceForm final : public UpdateForm {
 
   void end() override;
   OptimizerState& optimizer() override { return optimizer_; }
+  GradientSquares squares(ElementRange elements) override;
+  void set_parameters(ElementRange elements, const Array& values) override;
 
  protected:
   void begin_batch(const SampleScalings& scalings) override;
@@ -33,7 +35,7 @@ class DeviceForm final : public UpdateForm {
                                           const at::Tensor& outputs, const at::Tensor& values) override;
   StepReport train(const UpdateSettings& settings, const LossTotals& totals) override;
   std::vector<LossReport> loss_reports(const UpdateSettings& settings, const LossTotals& totals) override;
-  double train_with(const UpdateSettings& settings) override;
+  double train_with(const UpdateSettings& settings, const GradientSquares& squares) override;
 
  private:
   std::vector<at::Tensor> part_figures() const;

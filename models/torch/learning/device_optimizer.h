@@ -19,10 +19,15 @@ class DeviceOptimizer final : public OptimizerState {
   // The norm of the gradients of the parameters to train: a float64 scalar on the device, for which the host does not
   // wait.
   at::Tensor norm(bool train_policy) const;
+  // Of some of the gradients, on the host.
+  GradientSquares squares(ElementRange elements) const;
   // Clips the gradients, whose norm is `norm`, and applies them. When it is not finite nothing is changed.
   void apply(double norm, LearningRates rates, bool train_policy);
 
-  void save(std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) const override;
+  void hold(ElementRange elements) override;
+  AdamMoments moments() const override;
+  void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
+            std::map<std::string, double>& scalars) const override;
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
   void reset() override;
 
@@ -33,7 +38,8 @@ class DeviceOptimizer final : public OptimizerState {
   const WeightBlock& weights_;
   DeviceWeights& device_;
   ParameterGroups groups_;
-  at::Tensor first_, second_;  // [n] as the gradients
+  ElementRange held_;
+  at::Tensor first_, second_;  // [held_] as these gradients
   at::Tensor decayed_;         // [n] 1 where weight decay reaches, else 0; undefined without weight decay
 };
 

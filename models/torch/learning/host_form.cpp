@@ -80,12 +80,19 @@ std::span<float> HostForm::log_std_gradients() {
 
 StepReport HostForm::train(const UpdateSettings& settings, const LossTotals& /*totals*/) {
   StepReport report = {merged(losses_), std::numeric_limits<double>::quiet_NaN()};
-  if (finite_outputs_ && std::isfinite(report.loss.loss)) report.grad_norm = train_with(settings);
+  if (finite_outputs_ && std::isfinite(report.loss.loss))
+    report.grad_norm =
+        optimizer_.step(floats_of(replica_.device.gradients()), settings.rates, settings.loss.train_policy);
   return report;
 }
 
-double HostForm::train_with(const UpdateSettings& settings) {
-  return optimizer_.step(floats_of(replica_.device.gradients()), settings.rates, settings.loss.train_policy);
+GradientSquares HostForm::squares(ElementRange elements) {
+  const auto gradients = floats_of(replica_.device.gradients()).subspan(elements.begin, elements.size());
+  return optimizer_.squares(gradients, elements.begin);
+}
+
+double HostForm::train_with(const UpdateSettings& settings, const GradientSquares& squares) {
+  return optimizer_.step(floats_of(replica_.device.gradients()), settings.rates, settings.loss.train_policy, squares);
 }
 
 }  // namespace troupe

@@ -18,6 +18,7 @@ class HostForm final : public UpdateForm {
 
   void end() override {}
   OptimizerState& optimizer() override { return optimizer_; }
+  GradientSquares squares(ElementRange elements) override;
 
  protected:
   void begin_batch(const SampleScalings& scalings) override;
@@ -30,7 +31,7 @@ class HostForm final : public UpdateForm {
   std::vector<LossReport> loss_reports(const UpdateSettings& /*settings*/, const LossTotals& /*totals*/) override {
     return losses_;
   }
-  double train_with(const UpdateSettings& settings) override;
+  double train_with(const UpdateSettings& settings, const GradientSquares& squares) override;
 
  private:
   std::span<float> log_std_gradients();

@@ -45,12 +45,17 @@ class NetworkObjective final : public Objective {
   std::optional<std::vector<size_t>> begin_step(size_t minibatch, const UpdateSettings& settings) override;
   void backward(size_t part, StageClock& clock) override { form_->backward(part, clock); }
   void say_gradients_to(SayGradients say) override { form_->say_gradients_to(std::move(say)); }
-  size_t gradient_pieces() const override { return form_->gradient_pieces(); }
   void end_backward() override { form_->end_backward(); }
   RankPart say_losses() override { return {form_->held(), form_->losses(), {}}; }
-  void set_gradients(size_t piece, const Array& sum) override { form_->set_gradients(piece, sum); }
+  void set_gradients(ElementRange elements, const Array& sum) override { form_->set_gradients(elements, sum); }
   void end_micro_batch(const RoundResult&) override { form_->end_micro_batch(); }
-  StepReport apply(std::span<const ShardNumbers> all) override { return form_->apply(all); }
+  GradientSquares squares(ElementRange elements) override { return form_->squares(elements); }
+  StepReport apply(std::span<const ShardNumbers> all, const GradientSquares* squares) override {
+    return form_->apply(all, squares);
+  }
+  Array parameters(ElementRange elements) override { return form_->parameters(elements); }
+  void set_parameters(ElementRange elements, const Array& values) override { form_->set_parameters(elements, values); }
+  void use_parameters() override { form_->use_parameters(); }
   void end(double progress) override;
 
  private:

@@ -19,6 +19,10 @@ at::Tensor pick_positions(const at::Tensor& samples, const at::Tensor& positions
   return samples.index_select(0, positions);
 }
 
+at::Tensor slice_of(const at::Tensor& flat, ElementRange elements) {
+  return flat.slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
+}
+
 // A tensor of the shape of `like` with the samples at `positions`, and 0 elsewhere.
 at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
   return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
@@ -157,17 +161,15 @@ void UpdateForm::keep_sum(size_t place) {
   replica_.device.zero_gradients();
 }
 
-at::Tensor UpdateForm::gradients_of(ElementRange elements) {
-  return replica_.device.gradients().slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
+at::Tensor UpdateForm::gradients_of(ElementRange elements) const {
+  return slice_of(replica_.device.gradients(), elements);
 }
 
 // `ended`: the leaves of the micro-batch have ended; otherwise the last one is under way, and the sums that wait for it
 // are still to be added.
 void UpdateForm::say_piece(size_t piece, bool ended) {
   const ElementRange elements = pieces_.range(piece);
-  const auto of = [&](size_t place) {
-    return sums_[place].slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
-  };
+  const auto of = [&](size_t place) { return slice_of(sums_[place], elements); };
   std::vector<GradientBranch> result;
   for (size_t i = 0; i < leaves_.branches().size(); ++i) {
     const bool last = i + 1 == leaves_.branches().size();
@@ -188,9 +190,20 @@ void UpdateForm::end_backward() {
   pieces_.complete_all([this](size_t piece) { say_piece(piece, true); });
 }
 
-void UpdateForm::set_gradients(size_t piece, const Array& sum) {
+void UpdateForm::set_gradients(ElementRange elements, const Array& sum) {
   const at::NoGradGuard guard;
-  gradients_of(pieces_.range(piece)).copy_(tensor_view(sum));
+  if (elements.size() > 0) gradients_of(elements).copy_(tensor_view(sum));
+}
+
+Array UpdateForm::parameters(ElementRange elements) const {
+  const at::NoGradGuard guard;
+  const at::Tensor host = on_host(slice_of(replica_.device.parameters(), elements));
+  return Array::of({host.numel()}, floats_of(host));
+}
+
+void UpdateForm::set_parameters(ElementRange elements, const Array& values) {
+  const at::NoGradGuard guard;
+  slice_of(replica_.device.parameters(), elements).copy_(tensor_view(values));
 }
 
 void UpdateForm::end_micro_batch() {
@@ -211,24 +224,24 @@ std::vector<ShardNumbers> UpdateForm::losses() {
   return result;
 }
 
-StepReport UpdateForm::apply(std::span<const ShardNumbers> all) {
+StepReport UpdateForm::apply(std::span<const ShardNumbers> all, const GradientSquares* squares) {
   const at::NoGradGuard guard;
   StepReport report;
-  if (leaves_.holds_all()) {
+  if (squares == nullptr) {
     report = train(*settings_, *totals_);
   } else {
     bool lost = false;
-    std::vector<LossReport> losses;
-    for (const ShardNumbers& numbers : all) {
+    std::vector<LossReport> reports;
+    const std::vector<ShardNumbers> own = leaves_.holds_all() ? losses() : std::vector<ShardNumbers>();
+    for (const ShardNumbers& numbers : leaves_.holds_all() ? std::span<const ShardNumbers>(own) : all) {
       NumberReader reader(numbers);
       lost |= reader.take<double>() == 0;
-      losses.push_back(reader.take<LossReport>());
+      reports.push_back(reader.take<LossReport>());
       reader.end();
     }
-    report = {merged(losses), std::numeric_limits<double>::quiet_NaN()};
-    if (!lost && std::isfinite(report.loss.loss)) report.grad_norm = train_with(*settings_);
+    report = {merged(reports), std::numeric_limits<double>::quiet_NaN()};
+    if (!lost && std::isfinite(report.loss.loss)) report.grad_norm = train_with(*settings_, *squares);
   }
-  replica_.network->weights_changed();
   return report;
 }
 

@@ -64,21 +64,24 @@ class UpdateForm {
   size_t micro_batches_of(size_t shard, SampleRange minibatch, int64_t micro_batch) const;
   // The optimizer step of one minibatch, to which each shard adds one of its own, as Objective has it: begin_step(),
   // which returns the parts of each micro-batch, backward() for each of them, end_backward() and set_gradients() unless
-  // all shards are held, end_micro_batch(), and apply(). The gradients of the shards are added up as shard_sum() says, each micro-batch by
-  // itself. `most`: micro-batches of the shard that has most. `settings` and `totals`, those of all shards, must
-  // outlive the step.
+  // all shards are held, end_micro_batch(), and apply(). The gradients of the shards are added up as shard_sum() says,
+  // each micro-batch by itself. `most`: micro-batches of the shard that has most. `settings` and `totals`, those of all
+  // shards, must outlive the step.
   std::vector<size_t> begin_step(const UpdateSettings& settings, std::span<const SampleRange> minibatches,
                                  const LossTotals& totals, int64_t micro_batch, size_t most);
   void backward(size_t part, StageClock& clock);
   void say_gradients_to(Objective::SayGradients say) { say_ = std::move(say); }
-  size_t gradient_pieces() const { return pieces_.count(); }
   void end_backward();
   // What the shards say of the step, for apply().
   std::vector<ShardNumbers> losses();
-  void set_gradients(size_t piece, const Array& sum);
+  void set_gradients(ElementRange elements, const Array& sum);
   void end_micro_batch();
   // `all`: of all shards; empty where all are held.
-  StepReport apply(std::span<const ShardNumbers> all);
+  StepReport apply(std::span<const ShardNumbers> all, const GradientSquares* squares);
+  virtual GradientSquares squares(ElementRange elements) = 0;
+  Array parameters(ElementRange elements) const;
+  virtual void set_parameters(ElementRange elements, const Array& values);
+  void use_parameters() { replica_.network->weights_changed(); }
   // Copies the trained weights to the host.
   virtual void end() = 0;
 
@@ -99,8 +102,8 @@ class UpdateForm {
                                     bool probabilities) = 0;
   virtual const BatchTensors& tensors() const = 0;  // of the batch
 
-  // A step: begin_losses(), for each shard add_loss() for every part of its minibatch, train() or, where other ranks
-  // have the other shards, loss_reports() and train_with().
+  // A step: begin_losses(), for each shard add_loss() for every part of its minibatch, train() or, with several shards,
+  // loss_reports() and train_with().
   virtual void begin_losses() = 0;
   // Adds the loss of some samples of the minibatch, for which the network gave these outputs, and its gradients with
   // respect to other parameters than the network's. Nothing when the outputs are not finite: the step is lost then. The
@@ -112,8 +115,8 @@ class UpdateForm {
   virtual StepReport train(const UpdateSettings& settings, const LossTotals& totals) = 0;
   // By shard.
   virtual std::vector<LossReport> loss_reports(const UpdateSettings& settings, const LossTotals& totals) = 0;
-  // Trains with the gradients, unless they are not finite. Returns their norm.
-  virtual double train_with(const UpdateSettings& settings) = 0;
+  // Trains with the gradients, unless they are not finite. Returns their norm. `squares`: of all of them.
+  virtual double train_with(const UpdateSettings& settings, const GradientSquares& squares) = 0;
   bool lost() const { return lost_; }
 
   size_t shards() const { return shards_.size(); }
@@ -137,7 +140,7 @@ class UpdateForm {
   void go_to_leaf(size_t leaf);
   void add_sum(size_t place);
   void keep_sum(size_t place);
-  at::Tensor gradients_of(ElementRange elements);
+  at::Tensor gradients_of(ElementRange elements) const;
   void say_piece(size_t piece, bool ended);
   void use_samples(CurrentNetwork& network);
   NetworkInput input_of(std::span<const int64_t> samples);

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "models/policy.h"
+#include "models/shards/gradient_pieces.h"
+#include "models/shards/parameter_slices.h"
 #include "tests/support/test.h"
 
 namespace troupe::test {
@@ -27,14 +29,15 @@ inline UpdateReport update_with(Learner& learner, const std::vector<SuperBatch>&
 // Learners of ranks, each with some shards of every update, on one thread.
 class Ranks {
  public:
-  // `counts`: how many shards each rank has.
-  Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts) {
+  // `counts`: how many shards each rank has. `piece`: each rank trains a slice of the parameters, and this is
+  // trainer.piece; 0: each trains all.
+  Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts, size_t piece = 0)
+      : piece_(piece) {
     said_.resize(counts.size());
     for (size_t rank = 0; rank < counts.size(); ++rank) {
       learners.push_back(make());
-      learners[rank]->say_to([this, rank](const RoundPiece& piece, RankPart part) {
-        said_[rank].emplace_back(piece, std::move(part));
-      });
+      learners[rank]->say_to(
+          [this, rank](const RoundPiece& piece, RankPart part) { said_[rank].emplace_back(piece, std::move(part)); });
     }
     divide(counts);
   }
@@ -47,7 +50,16 @@ class Ranks {
       ranges_.push_back({shards_, counts[rank]});
       shards_ += counts[rank];
       learners[rank]->hold_shards(ranges_.back());
+      if (piece_ > 0) learners[rank]->hold_slice(rank, counts.size());
     }
+  }
+
+  // Of all ranks together.
+  LearnerState save() const {
+    if (piece_ == 0) return learners.front()->save();
+    std::vector<AdamMoments> slices;
+    for (const auto& learner : learners) slices.push_back(learner->moments());
+    return learners.front()->save(slices);
   }
 
   void begin(const std::vector<SuperBatch>& shards, double progress = 0.0) {
@@ -71,16 +83,18 @@ class Ranks {
       while (state == Advance::more) state = learner->advance();
       done += state == Advance::done;
     }
-    std::vector<std::pair<RoundPiece, RoundResult>> results;
-    for (auto& said : said_) {
-      for (auto& [piece, part] : said)
-        if (std::optional<RoundResult> all = rounds_->say(piece, std::move(part))) results.emplace_back(piece, *all);
-      said.clear();
+    std::vector<Result> results;
+    for (size_t rank = 0; rank < said_.size(); ++rank) {
+      for (auto& [piece, part] : said_[rank])
+        if (std::optional<RoundResult> all = rounds_->say(piece, std::move(part)))
+          results.push_back({rank, piece, *std::move(all)});
+      said_[rank].clear();
     }
     pieces += results.size();
     std::ranges::reverse(results);
-    for (const auto& learner : learners)
-      for (const auto& [piece, all] : results) learner->deliver(piece, all);
+    for (size_t rank = 0; rank < learners.size(); ++rank)
+      for (const Result& result : results)
+        if (!result.all.own || result.sender != rank) learners[rank]->deliver(result.piece, told(rank, result));
     REQUIRE((done == 0 || done == learners.size()));
     return done == 0;
   }
@@ -97,6 +111,20 @@ class Ranks {
   size_t rounds = 0, pieces = 0;
 
  private:
+  struct Result {
+    size_t sender;
+    RoundPiece piece;
+    RoundResult all;
+  };
+
+  RoundResult told(size_t rank, const Result& result) const {
+    if (piece_ == 0 || result.all.gradients.empty()) return result.all;
+    const size_t elements = learners[rank]->trained_elements();
+    return of_slice(result.all, GradientPieces(elements, piece_).range(result.piece.piece),
+                    ParameterSlices(elements, learners.size()).slice(rank));
+  }
+
+  size_t piece_;
   size_t shards_ = 0;
   std::vector<std::vector<std::pair<RoundPiece, RankPart>>> said_;  // by rank
   std::optional<RankRounds> rounds_;                                // of the update under way
@@ -107,8 +135,7 @@ class Ranks {
 // How four shards can be divided among ranks.
 inline const std::vector<std::vector<size_t>> kDivisions = {{2, 2}, {1, 1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {3, 1}};
 
-inline void check_equal(const Learner& learner, const Learner& wanted) {
-  const LearnerState ours = learner.save(), theirs = wanted.save();
+inline void check_equal(const LearnerState& ours, const LearnerState& theirs) {
   CHECK((ours.model == theirs.model));
   CHECK((ours.optimizer == theirs.optimizer));
   CHECK((ours.scalars == theirs.scalars));
@@ -125,19 +152,28 @@ inline void check_equal(const UpdateReport& report, const UpdateReport& wanted) 
   }
 }
 
-// Trains with each division of the four shards of each update, and compares all that each rank has with one learner
-// that computes all of them. Returns that one's reports.
+inline void check_equal(const Ranks& ranks, const LearnerState& wanted) {
+  check_equal(ranks.save(), wanted);
+  for (const auto& learner : ranks.learners)
+    CHECK(learner->snapshot({})->flat == ranks.learners.front()->snapshot({})->flat);
+}
+
+// Trains with each division of the four shards of each update, where each rank trains all parameters, and where each
+// trains a slice. Compares all that the ranks have with one learner that computes all. Returns that one's reports.
 inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr<Learner>()>& make,
-                                             const std::vector<std::vector<SuperBatch>>& updates) {
+                                             const std::vector<std::vector<SuperBatch>>& updates, size_t piece) {
   const auto one = make();
   std::vector<UpdateReport> wanted;
   for (const std::vector<SuperBatch>& shards : updates) wanted.push_back(update_with(*one, shards, 0.25));
   for (const std::vector<size_t>& counts : kDivisions) {
     CAPTURE(counts.size());
-    Ranks ranks(make, counts);
-    for (size_t update = 0; update < updates.size(); ++update)
-      for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
-    for (const auto& learner : ranks.learners) check_equal(*learner, *one);
+    for (const size_t slices : {size_t{0}, piece}) {
+      CAPTURE(slices);
+      Ranks ranks(make, counts, slices);
+      for (size_t update = 0; update < updates.size(); ++update)
+        for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
+      check_equal(ranks, one->save());
+    }
   }
   return wanted;
 }
@@ -145,21 +181,19 @@ inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr
 // The second update is abandoned after so many rounds and made again, with the shards divided anew, as when a rank is
 // lost. Compares the ranks with one learner that makes each of the two updates once.
 inline void check_abandoned(const std::function<std::unique_ptr<Learner>()>& make,
-                            const std::vector<std::vector<SuperBatch>>& updates, size_t rounds) {
+                            const std::vector<std::vector<SuperBatch>>& updates, size_t rounds, size_t piece = 0) {
   const auto one = make();
   for (const std::vector<SuperBatch>& shards : updates) update_with(*one, shards);
-  Ranks ranks(make, {2, 2});
+  Ranks ranks(make, {2, 2}, piece);
   ranks.update(updates[0]);
-  const LearnerState before = ranks.learners[0]->save();
+  const LearnerState before = ranks.save();
   ranks.begin(updates[1]);
   for (size_t i = 0; i < rounds; ++i) REQUIRE(ranks.round());
-  for (const auto& learner : ranks.learners) {
-    learner->abandon();
-    learner->load(before);
-  }
+  for (const auto& learner : ranks.learners) learner->abandon();
   ranks.divide({1, 3});
+  for (const auto& learner : ranks.learners) learner->load(before);
   ranks.update(updates[1]);
-  for (const auto& learner : ranks.learners) check_equal(*learner, *one);
+  check_equal(ranks, one->save());
 }
 
 }  // namespace troupe::test

@@ -9,9 +9,9 @@
 
 #include "tests/support/torch_test.h"
 
-#include "tests/models/learning/recurrent_oracle.h"
 #include "models/shards/gradient_pieces.h"
 #include "models/weights/weight_block.h"
+#include "tests/models/learning/recurrent_oracle.h"
 
 #include "tests/models/torch/learning/shards.h"
 
@@ -37,7 +37,8 @@ Updates random_updates(const RunConfig& config, const EnvSpec& spec) {
 
 std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
                                       bool device_form) {
-  return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates);
+  return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates,
+                           static_cast<size_t>(config.trainer.piece));
 }
 
 }  // namespace
@@ -150,9 +151,11 @@ TEST_CASE("ranks: an update that is abandoned leaves nothing in the one that is 
     config.trainer.minibatches = 2;
     config.trainer.micro_batch = 3;
     const EnvSpec spec = continuous_spec();
-    for (const size_t rounds : {0, 1, 2, 7})
-      check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
-                      {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds);
+    for (const size_t rounds : {0, 1, 2, 7, 8})
+      for (const int64_t piece : {int64_t{0}, config.trainer.piece})
+        check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
+                        {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds,
+                        static_cast<size_t>(piece));
   }
 }
 
