@@ -3,7 +3,9 @@
 #include "models/learning/optimizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,7 @@ struct Training {
       for (float& x : weights.floats(tensor.name)) x = rng.normal();
     }
   }
-  double step(uint64_t seed, bool train_policy) {
+  std::vector<float> gradients(uint64_t seed) const {
     std::vector<float> gradients(weights.trained().size(), 0.0f);
     const size_t count = weights.trained().last;
     for (size_t i = 0; i < count; ++i) {
@@ -48,14 +50,22 @@ struct Training {
       const auto elements = static_cast<size_t>(weights.signature()->tensors[i].shape.elements());
       for (size_t j = 0; j < elements; ++j) gradients[weights.parameter_offset(i) + j] = rng.normal();
     }
-    return optimizer.step(gradients, {1e-2, 3e-2}, train_policy);
+    return gradients;
+  }
+  double step(uint64_t seed, bool train_policy) {
+    return optimizer.step(gradients(seed), {1e-2, 3e-2}, train_policy);
   }
   std::pair<Tensors, Scalars> state() const {
     std::pair<Tensors, Scalars> result;
-    optimizer.save(result.first, result.second);
+    optimizer.save(optimizer.moments(), result.first, result.second);
     return result;
   }
 };
+
+std::vector<float> floats_of(const Array& array) {
+  const auto values = array.view<float>();
+  return {values.begin(), values.end()};
+}
 
 TrainerConfig trainer_config() {
   TrainerConfig config;
@@ -115,4 +125,61 @@ TEST_CASE("optimizer: a critic that is not published is trained and saved as a v
   CHECK_FALSE(critic.weights.save().at("critic") == before);
   CHECK((critic.weights.save() == value.weights.save()));
   CHECK((critic.state() == value.state()));
+}
+
+TEST_CASE("optimizer: slices that are trained by themselves have the bits of the whole") {
+  for (const bool exchanging : {false, true}) {
+    CAPTURE(exchanging);
+    Training whole(trainer_config(), false);
+    const size_t count = whole.weights.trained().size();
+    std::vector<std::unique_ptr<Training>> parts;
+    const std::vector<ElementRange> slices = {{0, 5}, {5, 5}, {5, 23}, {23, count}};  // in the middle of tensors
+    for (const ElementRange& slice : slices) {
+      parts.push_back(std::make_unique<Training>(trainer_config(), false));
+      parts.back()->optimizer.hold(slice);
+      CHECK(parts.back()->optimizer.moments().first.size() == static_cast<int64_t>(slice.size()));
+    }
+    for (uint64_t step = 0; step < 5; ++step) {
+      const bool train_policy = step != 2;
+      const double norm = whole.step(step, train_policy);
+      const std::vector<float> gradients = whole.gradients(step);
+      std::vector<float> joined(count);
+      for (size_t i = 0; i < slices.size(); ++i) {
+        Training& part = *parts[i];
+        const GradientSquares squares = part.optimizer.squares(gradients, 0);
+        if (exchanging) {
+          Array memory(DType::u8, {static_cast<int64_t>(part.weights.signature()->total_bytes())});
+          std::memcpy(memory.mutable_data(), gradients.data(), count * sizeof(float));
+          CHECK(part.optimizer.step_exchanging(memory, {1e-2, 3e-2}, train_policy, squares) == norm);
+        } else {
+          CHECK(part.optimizer.step(gradients, {1e-2, 3e-2}, train_policy, squares) == norm);
+        }
+        std::ranges::copy(part.weights.parameters().subspan(slices[i].begin, slices[i].size()),
+                          joined.begin() + static_cast<std::ptrdiff_t>(slices[i].begin));
+      }
+      CHECK(std::ranges::equal(joined, whole.weights.parameters().first(count)));
+      for (const auto& part : parts) std::ranges::copy(joined, part->weights.parameters().begin());
+    }
+    std::vector<AdamMoments> moments;
+    for (const auto& part : parts) moments.push_back(part->optimizer.moments());
+    std::pair<Tensors, Scalars> state;
+    parts[1]->optimizer.save(joined(parts[1]->weights, moments), state.first, state.second);
+    CHECK((state == whole.state()));
+    parts[2]->optimizer.hold({0, count});
+    parts[2]->optimizer.load(state.first, state.second);
+    CHECK((parts[2]->state() == whole.state()));
+    moments.pop_back();
+    CHECK_THROWS_AS(joined(whole.weights, moments), InvariantError);
+  }
+}
+
+TEST_CASE("optimizer: moments that a new slice has in common with the one before stay") {
+  Training training(trainer_config(), false);
+  training.step(1, true);
+  const std::vector<float> before = floats_of(training.optimizer.moments().first);
+  training.optimizer.hold({4, 20});
+  training.optimizer.hold({10, 30});
+  const std::vector<float> after = floats_of(training.optimizer.moments().first);
+  for (size_t i = 0; i < 20; ++i) CHECK(after[i] == (i < 10 ? before[i + 10] : 0.0f));
+  CHECK_THROWS_AS(training.optimizer.hold({0, 1000000}), InvariantError);
 }

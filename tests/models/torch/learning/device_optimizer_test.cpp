@@ -72,7 +72,7 @@ struct Optimizers {
 template <class Form>
 std::pair<Tensors, Scalars> saved(const Form& form) {
   std::pair<Tensors, Scalars> result;
-  form.save(result.first, result.second);
+  form.save(form.moments(), result.first, result.second);
   return result;
 }
 
