@@ -81,10 +81,12 @@ template std::vector<char> serialize(caf::actor_system&, const RankState&);
 template std::vector<char> serialize(caf::actor_system&, const RankUpdate&);
 template std::vector<char> serialize(caf::actor_system&, const RankSaid&);
 template std::vector<char> serialize(caf::actor_system&, const RoundSaid&);
+template std::vector<char> serialize(caf::actor_system&, const RankMoments&);
 template RankState deserialize(caf::actor_system&, const std::vector<char>&);
 template RankUpdate deserialize(caf::actor_system&, const std::vector<char>&);
 template RankSaid deserialize(caf::actor_system&, const std::vector<char>&);
 template RoundSaid deserialize(caf::actor_system&, const std::vector<char>&);
+template RankMoments deserialize(caf::actor_system&, const std::vector<char>&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
 template InferenceRequest deserialize(caf::actor_system&, const std::vector<char>&);
 template InferenceReply deserialize(caf::actor_system&, const std::vector<char>&);
@@ -114,8 +116,9 @@ size_t payload_bytes(const RolloutMessage& message) {
 
 namespace {
 
-size_t bytes_of(const std::vector<ShardNumbers>& numbers, const std::vector<Array>& data) {
-  size_t bytes = 0;
+size_t bytes_of(const std::vector<ShardNumbers>& numbers, const std::vector<Array>& data,
+                const std::optional<Array>& own) {
+  size_t bytes = own ? own->bytes() : 0;
   for (const ShardNumbers& each : numbers) bytes += each.size() * sizeof(double);
   for (const Array& each : data) bytes += each.bytes();
   return bytes;
@@ -139,13 +142,17 @@ size_t payload_bytes(const RankUpdate& update) {
 }
 
 size_t payload_bytes(const RankSaid& said) {
-  size_t bytes = bytes_of(said.part.numbers, said.part.data);
+  size_t bytes = bytes_of(said.part.numbers, said.part.data, said.part.own);
   for (const GradientBranch& branch : said.part.branches) bytes += branch.values.bytes();
   return bytes;
 }
 
 size_t payload_bytes(const RoundSaid& said) {
-  return bytes_of(said.all.numbers, said.all.data) + said.all.gradients.bytes();
+  return bytes_of(said.all.numbers, said.all.data, said.all.own) + said.all.gradients.bytes();
+}
+
+size_t payload_bytes(const RankMoments& moments) {
+  return moments.moments.first.bytes() + moments.moments.second.bytes();
 }
 
 size_t payload_bytes(const InferenceRequest& request) { return bytes_of_fields(request.body); }

@@ -5,8 +5,8 @@
 // Plain logic; one thread each.
 //
 // Every message to a run or by way of it, and what bounds it:
-//  - InferenceRequest, InferenceReply, RolloutMessage, WorkerReport to replay, and RankSaid: in parts above
-//    network.chunk_bytes. Beside the payload they have names, shapes and counts: a few kilobytes.
+//  - InferenceRequest, InferenceReply, RolloutMessage, WorkerReport to replay, RankSaid and RankMoments: in parts
+//    above network.chunk_bytes. Beside the payload they have names, shapes and counts: a few kilobytes.
 //  - WorkerReport to stats: without unfinished rollouts; its error text has at most kMostErrorBytes.
 //  - EnvironmentsFailing, and the error with which an actor ends: a text of at most kMostErrorBytes.
 //  - InferenceReport: two arrays of at most 4096 numbers.
@@ -85,6 +85,7 @@ size_t payload_bytes(const RankState& state);
 size_t payload_bytes(const RankUpdate& update);
 size_t payload_bytes(const RankSaid& said);
 size_t payload_bytes(const RoundSaid& said);
+size_t payload_bytes(const RankMoments& moments);
 
 inline PartOf part_of(const RolloutMessage&) { return PartOf::rollout; }
 inline PartOf part_of(const InferenceRequest&) { return PartOf::request; }
@@ -94,6 +95,7 @@ inline PartOf part_of(const RankState&) { return PartOf::rank_state; }
 inline PartOf part_of(const RankUpdate&) { return PartOf::rank_update; }
 inline PartOf part_of(const RankSaid&) { return PartOf::rank_said; }
 inline PartOf part_of(const RoundSaid&) { return PartOf::round_said; }
+inline PartOf part_of(const RankMoments&) { return PartOf::rank_moments; }
 
 // Sends a message from `self`: whole and without a copy inside a process, whole when it is small, else in parts.
 // `streams` counts the messages that `self` has sent in parts.

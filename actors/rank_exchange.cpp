@@ -8,6 +8,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "models/shards/gradient_pieces.h"
+#include "models/shards/parameter_slices.h"
 #include "runtime/base/errors.h"
 #include "runtime/caf/system.h"
 
@@ -41,6 +43,16 @@ std::optional<ShardRange> shards_of(const RankExchangeState& st, const caf::acto
   return rank->shards;
 }
 
+// What a rank is told of a piece.
+RoundSaid told(const RankExchangeState& st, RoundSaid message, size_t rank) {
+  const size_t elements = st.attempt.elements;
+  if (elements == 0 || message.all.gradients.empty()) return message;
+  const GradientPieces pieces(elements, static_cast<size_t>(st.context->config.trainer.piece));
+  const ParameterSlices slices(elements, st.attempt.others.size() + 1);
+  message.all = of_slice(std::move(message.all), pieces.range(message.piece.piece), slices.slice(rank));
+  return message;
+}
+
 void on_said(ExchangeSelf self, const caf::actor_addr& sender, const RankSaid& said) {
   auto& st = self->state;
   const std::optional<ShardRange> shards = shards_of(st, sender);
@@ -54,9 +66,12 @@ void on_said(ExchangeSelf self, const caf::actor_addr& sender, const RankSaid& s
   }
   if (!all) return;
   const RoundSaid message{said.attempt, said.piece, *std::move(all)};
-  for (const ExchangeAttempt::Rank& rank : st.attempt.others)
-    send_in_parts(self, rank.actor, message, st.context->config.network.chunk_bytes, st.streams);
-  self->send(st.owner, message);
+  for (size_t rank = 1; rank <= st.attempt.others.size(); ++rank) {
+    const RankActor& to = st.attempt.others[rank - 1].actor;
+    if (message.all.own && sender == to.address()) continue;
+    send_in_parts(self, to, told(st, message, rank), st.context->config.network.chunk_bytes, st.streams);
+  }
+  if (!message.all.own || sender != st.owner.address()) self->send(st.owner, told(st, message, 0));
 }
 
 void on_part(ExchangeSelf self, const caf::actor_addr& sender, const Part& part) {

@@ -32,8 +32,16 @@ void abandon(RankTrainerState& st) {
 }
 
 void on_state(RankSelf self, const RankState& state) {
-  abandon(self->state);
-  self->state.learner->load(*state.learner);
+  auto& st = self->state;
+  abandon(st);
+  st.learner->hold_slice(state.rank, state.ranks);
+  st.learner->load(*state.learner);
+}
+
+void on_save(RankSelf self, const RankSave& save) {
+  auto& st = self->state;
+  send_in_parts(self, caf::actor_cast<RankLead>(self->current_sender()),
+                RankMoments{save.number, st.learner->moments()}, st.context->config.network.chunk_bytes, st.streams);
 }
 
 void on_update(RankSelf self, const RankUpdate& update) {
@@ -90,6 +98,7 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
       [self](const RankState& state) { on_state(self, state); },
       [self](const RankUpdate& update) { on_update(self, update); },
       [self](const RoundSaid& said) { on_round(self, said); },
+      [self](const RankSave& save) { on_save(self, save); },
       [self](const Part& part) { on_part(self, part); },
       [self](const Stop&) { self->quit(); },
   };

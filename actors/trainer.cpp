@@ -12,6 +12,7 @@
 #include "actors/experience/common/state_bytes.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
+#include "actors/trainer_limits.h"
 #include "actors/trainer_update.h"
 #include "actors/update_warnings.h"
 #include "runtime/base/log.h"
@@ -21,38 +22,9 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kTimeIsUp = "stop.seconds reached";
-
-double seconds_of(TrainerState::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-
-double elapsed(TrainerSelf self) { return seconds_of(self->clock().now() - self->state.started); }
-
-double time_used(TrainerSelf self) {
-  return time_progress(self->state.context->config.stop, elapsed(self), self->state.start);
-}
-
-// Progress of the run in [0, 1], for the schedules.
-double progress(TrainerSelf self) {
-  return run_progress(self->state.context->config.stop, self->state.env_steps, self->state.version.number,
-                      time_used(self));
-}
-
-// Why training must end now; empty if it continues. Not during a warm-up.
-std::string limit_reached(TrainerSelf self) {
-  const TrainerState& st = self->state;
-  const StopConfig& stop = st.context->config.stop;
-  if (stop.after_warmup) return "stop.after_warmup reached";
-  if (stop.updates > 0 && st.version.number >= static_cast<uint64_t>(stop.updates)) return "stop.updates reached";
-  if (stop.env_steps > 0 && st.env_steps >= static_cast<uint64_t>(stop.env_steps)) return "stop.env_steps reached";
-  if (stop.seconds > 0 && elapsed(self) >= stop.seconds) return kTimeIsUp;
-  if (stop.eval_return != 0 && st.evaluated >= stop.eval_return) return "stop.eval_return reached";
-  return {};
-}
-
-void checkpoint(TrainerSelf self, bool last) {
+void send_checkpoint(TrainerSelf self, bool last) {
   auto& st = self->state;
-  st.warmup_saves.saving(self->clock().now());
-  LearnerState learner = st.learner->save();
+  LearnerState learner = whole_state(st);
   if (st.context->config.stop.seconds > 0)
     learner.scalars[kTimeProgress] = st.warmup ? st.start.time_progress : time_used(self);
   put_warmup(st.warmup ? st.warmup->state() : st.start.warmup, learner.scalars);
@@ -60,8 +32,14 @@ void checkpoint(TrainerSelf self, bool last) {
   message.learner = std::make_shared<const LearnerState>(std::move(learner));
   message.version = st.version;
   message.last = last;
-  st.checkpoint_open = true;
   self->send(st.peers.replay, std::move(message));
+}
+
+void checkpoint(TrainerSelf self) {
+  auto& st = self->state;
+  st.warmup_saves.saving(self->clock().now());
+  st.checkpoint_open = true;
+  with_moments(self, [self] { send_checkpoint(self, /*last=*/false); });
 }
 
 // Counts the time since the last call for what has held training since then: open evaluations or, without them, a
@@ -80,7 +58,7 @@ void count_wait(TrainerSelf self) {
 void save_if_due(TrainerSelf self) {
   auto& st = self->state;
   if (!checkpoint_due(st.context->config, st.version.number)) return;
-  if (!st.checkpoint_open) return checkpoint(self, /*last=*/false);
+  if (!st.checkpoint_open) return checkpoint(self);
   count_wait(self);
   st.checkpoint_owed = true;
   if (!std::exchange(st.warned_of_disk, true))
@@ -105,10 +83,13 @@ void end(TrainerSelf self, const std::string& reason, const std::string& error =
   auto& st = self->state;
   if (st.ended) return;
   st.ended = true;
-  checkpoint(self, /*last=*/true);
-  const TrainingEnded ended{st.version, reason, error, current_weights(self), st.reference};
-  st.learner.reset();  // first, so that the last evaluation can have the memory of gradients and activations
-  self->send(st.peers.supervisor, ended);
+  with_moments(self, [self, reason, error] {
+    auto& st = self->state;
+    send_checkpoint(self, /*last=*/true);
+    const TrainingEnded ended{st.version, reason, error, current_weights(self), st.reference};
+    st.learner.reset();  // first, so that the last evaluation can have the memory of gradients and activations
+    self->send(st.peers.supervisor, ended);
+  });
 }
 
 }  // namespace
@@ -162,11 +143,11 @@ void on_written(TrainerSelf self) {
   st.checkpoint_open = false;
   st.warmup_saves.written(self->clock().now());
   if (std::exchange(st.warmup_owed, false) && st.version.number == 0 && !st.ended && !st.update)
-    return checkpoint(self, /*last=*/false);
+    return checkpoint(self);
   if (st.ended || !st.checkpoint_owed) return;
   count_wait(self);
   st.checkpoint_owed = false;
-  checkpoint(self, /*last=*/false);
+  checkpoint(self);
   ask(self);
 }
 
@@ -200,7 +181,7 @@ void save_warmup_if_due(TrainerSelf self) {
   if (st.checkpoint_open)
     st.warmup_owed = warmup.complete;
   else if (warmup.complete || due(warmup.step, every) || st.warmup_saves.due(self->clock().now()))
-    checkpoint(self, /*last=*/false);
+    checkpoint(self);
 }
 
 // Counts the time since the last call.
@@ -294,7 +275,7 @@ void on_idle(TrainerSelf self) {
   }
   st.saving = false;
   if (last) return end(self, st.end_reason, st.end_error);
-  if (save) checkpoint(self, /*last=*/false);
+  if (save) checkpoint(self);
   if (st.warmup) return attempt_warmup(self, [&] { warm_up(self); });
   go_on(self, nullptr);
 }
@@ -389,6 +370,8 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const RoundSaid& said) { on_round(self, said); },
       [self](const RankMisfit& misfit) { on_rank_misfit(self, misfit); },
       [self](const RankDone& done) { on_rank_done(self, done); },
+      [self](const RankMoments& moments) { on_rank_moments(self, moments); },
+      [self](const Part& part) { on_rank_part(self, part); },
       [self](const RankJoined& joined) { on_rank_joined(self, joined); },
       [self](due_atom) { on_ranks_due(self); },
       [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last

@@ -3,6 +3,7 @@
 // while a prefetched batch is ready, for receivers of weights, or for the disk.
 
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/parts.h"
 #include "actors/rank_group.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
@@ -87,6 +89,12 @@ struct TrainerState {
   bool ask_owed = false;           // the first batch is asked for when they are
   RankExchangeActor exchange;
   uint64_t streams = 0;
+  // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
+  size_t slices = 1;
+  uint64_t saves = 0;                               // requests for moments
+  std::vector<std::optional<AdamMoments>> moments;  // what has come of the last one, by rank
+  std::vector<std::function<void()>> when_there;    // what waits until all have
+  PartAssembler parts;                              // of the ranks
   std::optional<TrainerUpdate> update;
   // Why to end after the update under way or, in deterministic runs, at the next turn.
   std::string end_reason, end_error;

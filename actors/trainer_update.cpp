@@ -72,14 +72,27 @@ void advance(TrainerSelf self) {
   note_done(self, 0, weights_check(*update.weights));
 }
 
-// Ranks without this rank's state get it first.
+bool divides_moments(const TrainerState& st) { return st.context->config.trainer.zero > 0; }
+
+// How many ranks take part in an update that begins now.
+size_t ranks_now(const TrainerState& st) { return std::min(st.ranks.size() + 1, st.group->shards()); }
+
+// Ranks without this rank's state get it first: those that are new, and all where the moments are divided anew.
 void bring_up(TrainerSelf self) {
   auto& st = self->state;
+  const size_t slices = divides_moments(st) ? st.group->ranks() : 1;
   std::shared_ptr<const LearnerState> state = st.update->before;
+  if (slices != st.slices) {
+    state = std::make_shared<const LearnerState>(whole_state(st));
+    for (auto& rank : st.ranks) rank.has_state = false;
+    st.slices = slices;
+    st.learner->hold_slice(0, slices);
+    st.learner->load(*state);
+  }
   for (size_t rank = 1; rank < st.group->ranks(); ++rank) {
     if (std::exchange(st.ranks[rank - 1].has_state, true)) continue;
-    if (!state) state = std::make_shared<const LearnerState>(st.learner->save());
-    tell(self, rank, RankState{state});
+    if (!state) state = std::make_shared<const LearnerState>(whole_state(st));
+    tell(self, rank, RankState{state, rank, slices});
   }
 }
 
@@ -88,9 +101,10 @@ void begin_attempt(TrainerSelf self) {
   TrainerUpdate& update = *st.update;
   RankGroup& group = *st.group;
   const auto begun = self->clock().now();
-  group.begin(update.index, std::min(st.ranks.size() + 1, group.shards()));
+  group.begin(update.index, ranks_now(st));
   bring_up(self);
-  ExchangeAttempt attempt{group.attempt(), group.shards_of(0), {}};
+  ExchangeAttempt attempt{
+      group.attempt(), group.shards_of(0), {}, divides_moments(st) ? st.learner->trained_elements() : 0};
   for (size_t rank = 1; rank < group.ranks(); ++rank)
     attempt.others.push_back({st.ranks[rank - 1].actor, group.shards_of(rank)});
   self->send(st.exchange, std::move(attempt));  // before any rank says something
@@ -136,9 +150,14 @@ void try_again(TrainerSelf self) {
 void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   auto& st = self->state;
   const TrainerState::Rank lost = st.ranks[rank - 1];
-  if (!st.ended) log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
+  if (!st.ended && rank >= st.slices)
+    log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
   self->demonitor(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
+  if (rank < st.slices && !st.ended)
+    throw std::runtime_error(lost.name + " is gone (" + why + "), and with trainer.zero " +
+                             std::to_string(st.context->config.trainer.zero) +
+                             " a part of the optimizer's state: the same command resumes from the last checkpoint");
   if (st.update && rank < st.group->ranks()) try_again(self);
 }
 
@@ -194,17 +213,66 @@ void on_ranks_due(TrainerSelf self) {
                   std::to_string(kRanksDeadline.count()) + " s");
 }
 
-void begin_update(TrainerSelf self, const StagedMessage& message, double progress) {
+void with_moments(TrainerSelf self, std::function<void()> then) {
+  auto& st = self->state;
+  if (st.slices == 1) return then();
+  st.when_there.push_back(std::move(then));
+  if (st.when_there.size() > 1) return;
+  st.moments.assign(st.slices, {});
+  st.moments.front() = st.learner->moments();
+  ++st.saves;
+  for (size_t rank = 1; rank < st.slices; ++rank) self->send(st.ranks[rank - 1].actor, RankSave{st.saves});
+}
+
+LearnerState whole_state(const TrainerState& st) {
+  if (st.slices == 1) return st.learner->save();
+  std::vector<AdamMoments> slices;
+  for (const auto& slice : st.moments) slices.push_back(slice.value());
+  return st.learner->save(slices);
+}
+
+void on_rank_moments(TrainerSelf self, const RankMoments& moments) {
+  auto& st = self->state;
+  const std::optional<size_t> rank = sending_rank(self);
+  if (!rank || *rank >= st.slices || moments.number != st.saves || st.when_there.empty()) return;
+  st.moments.at(*rank) = moments.moments;
+  if (!std::ranges::all_of(st.moments, [](const auto& slice) { return slice.has_value(); })) return;
+  // One of them may begin an update, which is the last then, or end training.
+  for (const auto& then : std::exchange(st.when_there, {}))
+    if (!st.update && st.learner) then();
+  st.moments.clear();
+}
+
+void on_rank_part(TrainerSelf self, const Part& part) {
+  auto& st = self->state;
+  const std::optional<size_t> rank = sending_rank(self);
+  if (!rank) return;
+  RankMoments moments;
+  try {
+    TROUPE_CHECK(part.of == PartOf::rank_moments, static_cast<int>(part.of));
+    const auto whole = st.parts.add(self->current_sender()->address(), part);
+    if (!whole) return;
+    moments = deserialize<RankMoments>(self->system(), *whole);
+  } catch (const std::exception& error) {
+    return lose_rank(self, *rank, error.what());
+  }
+  on_rank_moments(self, moments);
+}
+
+namespace {
+
+void start_update(TrainerSelf self, const StagedMessage& message, double progress) {
   auto& st = self->state;
   TROUPE_CHECK(!st.update, message.index());
   st.update.emplace(
       TrainerUpdate{.index = message.index(), .batch = message, .begun = self->clock().now(), .progress = progress});
   if (st.group && !st.ranks.empty()) {
-    if (st.context->rank_processes) st.update->before = std::make_shared<const LearnerState>(st.learner->save());
+    if (st.context->rank_processes && !divides_moments(st))
+      st.update->before = std::make_shared<const LearnerState>(st.learner->save());
     return begin_attempt(self);
   }
   std::vector<StagedBatch*> batches = message.batches();
-  if (st.group) {  // without the other ranks
+  if (st.group) {  // without the other ranks, whose moments are here if they were divided
     batches = own_batches(st, st.group->shards());
     st.learner->hold_shards({0, st.group->shards()});
   }
@@ -212,6 +280,16 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
   update.report = std::make_shared<const UpdateReport>(st.learner->update(batches, progress));
   update.samples = update.batch.samples();
   update_ended(self, std::move(update));
+}
+
+}  // namespace
+
+void begin_update(TrainerSelf self, const StagedMessage& message, double progress) {
+  auto& st = self->state;
+  const bool divided_anew = st.slices > 1 && ranks_now(st) != st.slices;
+  if (divided_anew || !st.when_there.empty())
+    return with_moments(self, [self, message, progress] { start_update(self, message, progress); });
+  start_update(self, message, progress);
 }
 
 void on_round(TrainerSelf self, const RoundSaid& said) {

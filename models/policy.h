@@ -129,7 +129,7 @@ class Learner {
   virtual void hold_shards(ShardRange /*shards*/) { throw InvariantError("this learner has one rank"); }
   // Where ranks train a slice of the parameters each (ParameterSlices): which one, from the next update on; at first
   // all are its own. Not during an update; after hold_shards().
-  virtual void hold_slice(size_t /*rank*/, size_t /*ranks*/) { throw InvariantError("this learner has one rank"); }
+  virtual void hold_slice(size_t /*rank*/, size_t ranks) { TROUPE_CHECK(ranks == 1, ranks); }
   // What it keeps of its slice, in memory of its own or until the next update.
   virtual AdamMoments moments() const { throw InvariantError("this learner has one rank"); }
   // As save(), with the moments of all slices.

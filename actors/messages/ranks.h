@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,16 +50,27 @@ inline caf::error take_numbers(const std::vector<Array>& arrays, std::vector<Sha
   return caf::none;
 }
 
+inline std::vector<Array> arrays_of(const std::optional<Array>& array) {
+  return array ? std::vector<Array>{*array} : std::vector<Array>();
+}
+inline std::optional<Array> one_of(const std::vector<Array>& arrays) {
+  return arrays.empty() ? std::optional<Array>() : arrays.front();
+}
+
 template <class I> typename I::result_type inspect(I& f, RankPart& x) {
-  std::vector<Array> numbers = arrays_of(x.numbers);
-  return f(caf::meta::type_name("RankPart"), x.shards, x.branches, x.data, numbers,
-           caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
+  std::vector<Array> numbers = arrays_of(x.numbers), own = arrays_of(x.own);
+  return f(caf::meta::type_name("RankPart"), x.shards, x.branches, x.data, numbers, own, caf::meta::load_callback([&] {
+             x.own = one_of(own);
+             return take_numbers(numbers, x.numbers);
+           }));
 }
 
 template <class I> typename I::result_type inspect(I& f, RoundResult& x) {
-  std::vector<Array> numbers = arrays_of(x.numbers);
-  return f(caf::meta::type_name("RoundResult"), x.gradients, x.data, numbers,
-           caf::meta::load_callback([&] { return take_numbers(numbers, x.numbers); }));
+  std::vector<Array> numbers = arrays_of(x.numbers), own = arrays_of(x.own);
+  return f(caf::meta::type_name("RoundResult"), x.gradients, x.data, numbers, own, caf::meta::load_callback([&] {
+             x.own = one_of(own);
+             return take_numbers(numbers, x.numbers);
+           }));
 }
 
 template <class I> typename I::result_type inspect(I& f, RolloutUnits& x) {
@@ -128,13 +140,14 @@ struct RoundSaid {
 
 using ExchangeService = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<Part>>;
 
-// From rank 0: take over this state of the learner.
+// From rank 0: take over this state of the learner, and train the slice of this rank.
 struct RankState {
   std::shared_ptr<const LearnerState> learner;
+  uint64_t rank = 0, ranks = 1;  // one: the slice is all
 
   template <class I> friend typename I::result_type inspect(I& f, RankState& x) {
     WireShared<LearnerState> learner{x.learner};
-    return f(caf::meta::type_name("RankState"), learner, caf::meta::load_callback([&]() -> caf::error {
+    return f(caf::meta::type_name("RankState"), learner, x.rank, x.ranks, caf::meta::load_callback([&]() -> caf::error {
                x.learner = learner.object;
                return caf::none;
              }));
@@ -163,7 +176,6 @@ struct RankUpdate {
   }
 };
 
-
 // To rank 0: the update is complete.
 struct RankDone {
   Attempt attempt;
@@ -175,11 +187,34 @@ struct RankDone {
   }
 };
 
+// From rank 0 between two updates: send the moments of your slice.
+struct RankSave {
+  uint64_t number = 0;  // counts these requests
+
+  template <class I> friend typename I::result_type inspect(I& f, RankSave& x) {
+    return f(caf::meta::type_name("RankSave"), x.number);
+  }
+};
+
+// To rank 0: the answer.
+struct RankMoments {
+  uint64_t number = 0;
+  AdamMoments moments;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankMoments& x) {
+    uint64_t begin = x.moments.elements.begin, end = x.moments.elements.end;
+    return f(caf::meta::type_name("RankMoments"), x.number, begin, end, x.moments.first, x.moments.second,
+             caf::meta::load_callback([&]() -> caf::error {
+               x.moments.elements = {begin, end};
+               return caf::none;
+             }));
+  }
+};
 
 // What the other ranks tell rank 0 beside the rounds, and it them.
-using RankLead = caf::typed_actor<caf::reacts_to<RankDone>>;
+using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<Part>>;
 using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
-                                   caf::reacts_to<Part>, caf::reacts_to<Stop>>;
+                                   caf::reacts_to<RankSave>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
 
 // How a rank process says in a JoinRequest what it is.
 inline constexpr const char* kRankKind = "rank";
@@ -205,6 +240,7 @@ struct ExchangeAttempt {
   Attempt attempt;
   ShardRange own;  // of rank 0
   std::vector<Rank> others;
+  size_t elements = 0;  // trained parameters, of which each rank trains a slice; 0: each trains all
 };
 
 // From the exchange to rank 0, in the same process: what this rank has said does not fit.

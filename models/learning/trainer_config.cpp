@@ -26,6 +26,11 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.ranks, "ranks", between(1, kMostShards),
         "trainers that compute the shards of each update, each some of them. They change nothing of the result",
         {.change = Change::at_resume});
+  s.add(c.zero, "zero", between(0, 1),
+        "1: each of several ranks keeps the optimizer's moments of its part of the parameters alone, trains that part, "
+        "and sends it to the others (ZeRO, stage 1). A run that loses a rank then ends, and resumes from its last "
+        "checkpoint. It changes nothing of the result",
+        {.change = Change::at_resume});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),

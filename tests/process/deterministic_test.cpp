@@ -195,7 +195,9 @@ TEST_CASE("deterministic: so does one that draws prompts by their failures") {
   CHECK(lines_of(folder / "whole").back().at("prompts").at("asked") > 20);
 }
 
-TEST_CASE("deterministic: the number of ranks changes no byte, also if it is another one after a kill") {
+TEST_CASE(
+    "deterministic: the number of ranks, and whether each has all moments, changes no byte, also if it is another one "
+    "after a kill") {
   const Case cases[] = {
       {"synchronous", {"replay.max_policy_lag=0"}},
       {"lag 1, normalised", {"model.normalize_observations=true", "model.normalize_returns=true"}},
@@ -212,7 +214,8 @@ TEST_CASE("deterministic: the number of ranks changes no byte, also if it is ano
     TempFolder folder;
     const auto line = [&](const std::string& name, int ranks) {
       return line_of(folder / name, Words{"trainer.shards=4", "workers.count=4", "trainer.minibatches=2",
-                                          "trainer.ranks=" + std::to_string(ranks)} +
+                                          "trainer.ranks=" + std::to_string(ranks),
+                                          std::string("trainer.zero=") + (ranks == 4 ? "1" : "0")} +
                                         each.settings);
     };
     run_all({line("one", 1), line("two", 2), line("four", 4)});
@@ -247,9 +250,10 @@ TEST_CASE("deterministic: nor does it in runs that train a language model") {
     CAPTURE(each.name);
     TempFolder folder;
     const auto line = [&](const std::string& name, int ranks) {
-      return token_line_of(
-          folder.path(), name,
-          Words{"trainer.shards=4", "workers.count=4", "trainer.ranks=" + std::to_string(ranks)} + each.settings);
+      return token_line_of(folder.path(), name,
+                           Words{"trainer.shards=4", "workers.count=4", "trainer.ranks=" + std::to_string(ranks),
+                                 std::string("trainer.zero=") + (ranks == 4 ? "1" : "0")} +
+                               each.settings);
     };
     run_all({line("one", 1), line("two", 2), line("four", 4)});
     REQUIRE(cut_off(line("parts", 4), folder / "parts", SIGKILL));

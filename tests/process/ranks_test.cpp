@@ -99,6 +99,29 @@ TEST_CASE("ranks: a run that trains a language model with a critic goes on when 
   }
 }
 
+TEST_CASE("ranks: with divided moments a run saves them all, and one that loses a rank resumes from its checkpoint") {
+  const TempFolder folder;
+  const std::string path = folder / "run";
+  const Words zero = kEndless + set({"trainer.zero=1", "checkpoint.every_updates=2"});
+  {
+    TrainProcess run(path, Words{"--ranks", "2"} + zero);
+    CHECK(run.makes_updates(5));
+    CHECK(eventually([&] { return checkpoints_of(path).size() > 1; }));
+    kill(*ranks_of(run).begin(), SIGKILL);
+    CHECK(run.process().wait() == 1);
+    CHECK(has(run.process().err(), "the same command resumes from the last checkpoint"));
+  }
+  for (const char* number : {"2", "1"}) {
+    CAPTURE(number);
+    TrainProcess run(path, Words{"--ranks", number} + zero);
+    const uint64_t before = checkpoints_of(path).back();
+    CHECK(eventually([&] { return run.updates() > before + 3; }));
+    CHECK(run.interrupt() == 130);
+    CHECK(checkpoints_of(path).back() == run.updates());
+    CHECK(balances(run.summary()["ledger"]));
+  }
+}
+
 TEST_CASE("ranks: none outlives a run that is killed") {
   const TempFolder folder;
   TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);

@@ -21,6 +21,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "env.start_timeout_ms",
                                            "replay.late",
                                            "trainer.ranks",
+                                           "trainer.zero",
                                            "reward_model.threads",
                                            "task.python",
                                            "task.verifier_timeout_ms",

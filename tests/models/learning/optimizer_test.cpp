@@ -20,12 +20,12 @@ namespace {
 using Tensors = std::map<std::string, Array>;
 using Scalars = std::map<std::string, double>;
 
-Signature signature_of(bool with_frozen, TensorGroup critic) {
+Signature signature_of(bool with_frozen, TensorGroup critic, bool with_buffer) {
   Signature result{{{TensorGroup::policy, "actor.bias", {3}, DType::f32},
                     {TensorGroup::policy, "actor.weight", {3, 7}, DType::f32},
                     {critic, "critic", {5, 3}, DType::f32}}};
   if (with_frozen) result.tensors.push_back({TensorGroup::frozen, "base", {4, 9}, DType::f32});
-  result.tensors.push_back({TensorGroup::buffer, "count", {}, DType::f64});
+  if (with_buffer) result.tensors.push_back({TensorGroup::buffer, "count", {}, DType::f64});
   return result;
 }
 
@@ -34,8 +34,9 @@ struct Training {
   WeightBlock weights;
   Optimizer optimizer;
 
-  Training(const TrainerConfig& config, bool with_frozen, TensorGroup critic = TensorGroup::value)
-      : weights(signature_of(with_frozen, critic)), optimizer(config, weights) {
+  Training(const TrainerConfig& config, bool with_frozen, TensorGroup critic = TensorGroup::value,
+           bool with_buffer = true)
+      : weights(signature_of(with_frozen, critic, with_buffer)), optimizer(config, weights) {
     for (const TensorSpec& tensor : weights.signature()->tensors) {
       if (tensor.group == TensorGroup::buffer) continue;
       Rng rng(derive_key(3, tensor.name));
@@ -52,9 +53,7 @@ struct Training {
     }
     return gradients;
   }
-  double step(uint64_t seed, bool train_policy) {
-    return optimizer.step(gradients(seed), {1e-2, 3e-2}, train_policy);
-  }
+  double step(uint64_t seed, bool train_policy) { return optimizer.step(gradients(seed), {1e-2, 3e-2}, train_policy); }
   std::pair<Tensors, Scalars> state() const {
     std::pair<Tensors, Scalars> result;
     optimizer.save(optimizer.moments(), result.first, result.second);
@@ -135,7 +134,7 @@ TEST_CASE("optimizer: slices that are trained by themselves have the bits of the
     std::vector<std::unique_ptr<Training>> parts;
     const std::vector<ElementRange> slices = {{0, 5}, {5, 5}, {5, 23}, {23, count}};  // in the middle of tensors
     for (const ElementRange& slice : slices) {
-      parts.push_back(std::make_unique<Training>(trainer_config(), false));
+      parts.push_back(std::make_unique<Training>(trainer_config(), false, TensorGroup::value, !exchanging));
       parts.back()->optimizer.hold(slice);
       CHECK(parts.back()->optimizer.moments().first.size() == static_cast<int64_t>(slice.size()));
     }
