@@ -89,6 +89,7 @@ class ProcessGroup {
   // rank has the bytes yet.
   virtual std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) = 0;
   // At the root, `all` gets every rank's `bytes` bytes (host memory) in rank order; elsewhere `all` is unused. Blocks.
+  // Every transfer that was started before must have been waited for.
   virtual void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) = 0;
 
   void broadcast(Buffer buffer, int root, std::chrono::milliseconds timeout);
@@ -124,6 +125,7 @@ std::shared_ptr<GroupBackend> make_in_process_backend();
 
 struct BackendOptions {
   std::string address = "127.0.0.1";  // address of this process for the other members; not 0.0.0.0
+  int device = 0;                     // number of the GPU that "nccl" uses
 };
 
 // "in_process", "gloo" or "nccl"; throws ConfigError for another name or one that this build lacks. Defined in the

@@ -1,111 +1,89 @@
-// The communicator is non-blocking, so that a deadline or a stop can abort it: every wait asks NCCL for its state and
-// CUDA for the event that ends the operation. A receiver that waits for a header waits at the store and not in a
+// The communicator is non-blocking, so that every wait has a deadline and can be stopped: it asks NCCL for its state
+// and CUDA for the event that ends the operation. A receiver that waits for a header waits at the store and not in a
 // kernel, which would occupy the GPU until the next weights come.
+//
+// NCCL does not always notice that a peer has left: its kernel then waits for ever. So a member that leaves says so at
+// the store, with the number of pieces that it has completed, and the others look there while they wait.
 
 #include "runtime/weights/process_group_nccl.h"
 
 #include <cuda_runtime.h>
-#include <nccl.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/mutex.h"
+#include "runtime/weights/process_group_session_nccl.h"
 #include "runtime/weights/process_group_store.h"
 
 namespace troupe {
 
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Kind = TransferError::Kind;
+using Use = NcclSession::Use;
 
 constexpr size_t kLargestThroughStore = 4096;
+constexpr milliseconds kLookAtStore{20};  // between two looks for members that have left
 
-void check_cuda(cudaError_t result, const char* what) {
-  if (result != cudaSuccess)
-    throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + cudaGetErrorString(result));
-}
-
-// Owns a communicator; aborts it unless everything on it has completed.
-class Communicator {
+// The pauses of a wait that polls: short at first, for pieces take less than a millisecond.
+class Pauses {
  public:
-  Communicator(const Rendezvous& r, const ncclUniqueId& id) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    check(ncclCommInitRankConfig(&comm_, r.size, id, r.rank, &config), "ncclCommInitRankConfig");
-  }
-  ~Communicator() {
-    if (comm_) ncclCommAbort(comm_);
-  }
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
-
-  ncclComm_t get() const { return comm_; }
-
-  void check(ncclResult_t result, const char* what) const {
-    if (result == ncclSuccess || result == ncclInProgress) return;
-    throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + ncclGetErrorString(result));
-  }
-
-  // True when the communicator itself has no pending call; throws when it has failed.
-  bool idle() const {
-    ncclResult_t state = ncclSuccess;
-    check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
-    check(state, "NCCL");
-    return state == ncclSuccess;
-  }
-
-  void abort() {
-    if (comm_) ncclCommAbort(std::exchange(comm_, nullptr));
+  explicit Pauses(const std::stop_token& stop) : stop_(stop) {}
+  void next() {
+    if (++turns_ <= kYields) return std::this_thread::yield();
+    std::unique_lock lock(mutex_);
+    never_.wait_for(lock, stop_, pause_, [] { return false; });
+    pause_ = std::min(2 * pause_, kLongest);
   }
 
  private:
-  ncclComm_t comm_ = nullptr;
+  static constexpr int kYields = 100;
+  static constexpr microseconds kLongest{2000};
+  const std::stop_token& stop_;
+  int turns_ = 0;
+  microseconds pause_{50};
+  std::mutex mutex_;
+  std::condition_variable_any never_;
 };
 
-// Polls `done` until it is true. NCCL and CUDA have no wait with a deadline.
-template <class Done>
-void poll_until(Done done, const Deadline& deadline, const std::stop_token& stop, const char* what) {
-  while (!done()) {
-    if (stop.stop_requested()) throw TransferError(Kind::stopped, {}, "the group was stopped");
-    if (deadline.passed()) throw TransferError(Kind::timeout, {}, std::string(what) + ": no progress in time");
-    std::this_thread::yield();
-  }
-}
-
-// Device memory and an event, freed at the end.
-struct Staging {
-  explicit Staging(size_t bytes) {
-    if (bytes > 0) check_cuda(cudaMalloc(&data, bytes), "cudaMalloc");
-    check_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "cudaEventCreate");
-  }
-  ~Staging() {
-    if (done) cudaEventDestroy(done);
-    if (data) cudaFree(data);
-  }
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-
-  void* data = nullptr;
-  cudaEvent_t done = nullptr;
+// A part of one broadcast. Pieces are broadcast one after the other, in the same order on all ranks.
+struct Piece {
+  enum class Stage : uint8_t {
+    queued,
+    launching,  // NCCL is busy with the call
+    running,
+    copying,  // to device memory of the caller
+  };
+  std::byte* memory;
+  size_t bytes;
+  Device device;
+  int root;
+  Stage stage = Stage::queued;
+  NcclSession::Slot* slot = nullptr;
 };
 
 class NcclGroup : public ProcessGroup {
  public:
-  NcclGroup(const Rendezvous& r, std::unique_ptr<GroupStore> store, std::unique_ptr<Communicator> communicator,
-            std::stop_token stop)
-      : ProcessGroup(r.rank, r.size),
-        rendezvous_(r),
-        store_(std::move(store)),
-        communicator_(std::move(communicator)),
-        stop_(std::move(stop)) {
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  }
+  NcclGroup(const Rendezvous& r, std::unique_ptr<GroupStore> store, std::stop_token stop)
+      : ProcessGroup(r.rank, r.size), rendezvous_(r), store_(std::move(store)), stop_(std::move(stop)) {}
   ~NcclGroup() override {
-    communicator_.reset();
-    cudaStreamDestroy(stream_);
+    const bool healthy = is_healthy();
+    leave();
+    end_session(std::move(session_), healthy);
+  }
+
+  // Blocks until the communicator is connected.
+  void connect(int device, const std::string& id, const Deadline& deadline) {
+    session_ = std::make_unique<NcclSession>(device, rank(), size(), id);
+    poll_until([this] { return session_->idle(); }, deadline, {}, "ncclCommInitRank: no connection in time");
   }
 
   std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
@@ -113,7 +91,13 @@ class NcclGroup : public ProcessGroup {
     const uint64_t turn = turn_++;
     if (buffer.device == Device::host && buffer.bytes <= kLargestThroughStore)
       return std::make_unique<ThroughStore>(*this, buffer, root, turn);
-    return std::make_unique<OnStream>(*this, buffer, root);
+    require_usable();
+    auto* memory = static_cast<std::byte*>(buffer.data);
+    for (size_t at = 0; at < buffer.bytes; at += NcclSession::kPieceBytes, ++begun_)
+      pieces_.push_back({memory + at, std::min(NcclSession::kPieceBytes, buffer.bytes - at), buffer.device, root});
+    auto transfer = std::make_unique<OnDevice>(*this, root, begun_);
+    advance();
+    return transfer;
   }
 
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
@@ -121,7 +105,7 @@ class NcclGroup : public ProcessGroup {
                  size());
     const Deadline deadline(timeout);
     const uint64_t turn = turn_++;
-    if (rank() != root) return put(turn, rank(), {mine, bytes});
+    if (rank() != root) return put(turn, {mine, bytes});
     auto* place = static_cast<std::byte*>(all);
     std::vector<int> late;
     for (int from = 0; from < size(); ++from) {
@@ -133,6 +117,7 @@ class NcclGroup : public ProcessGroup {
     }
     if (!late.empty())
       throw missing_ranks(Kind::timeout, late, "no answer within " + std::to_string(timeout.count()) + " ms");
+    forget_turns(turn);
   }
 
  private:
@@ -145,7 +130,9 @@ class NcclGroup : public ProcessGroup {
    public:
     ThroughStore(NcclGroup& group, Buffer buffer, int root, uint64_t turn)
         : group_(group), buffer_(buffer), root_(root), turn_(turn) {
-      if (group_.rank() == root_ && group_.size() > 1) group_.put(turn_, root_, {buffer_.data, buffer_.bytes});
+      if (group_.rank() != root_ || group_.size() == 1) return;
+      group_.put(turn_, {buffer_.data, buffer_.bytes});
+      group_.sent_.push_back(turn_);
     }
     void wait(milliseconds timeout) override {
       if (group_.rank() != root_ && !group_.take(turn_, root_, buffer_, Deadline(timeout)))
@@ -159,71 +146,150 @@ class NcclGroup : public ProcessGroup {
     uint64_t turn_;
   };
 
-  class OnStream : public Transfer {
+  // The pieces up to number `end`, counted over the life of the group.
+  class OnDevice : public Transfer {
    public:
-    OnStream(NcclGroup& group, Buffer buffer, int root)
-        : group_(group), staging_(buffer.device == Device::host ? buffer.bytes : 0) {
-      try {
-        enqueue(buffer, root);
-      } catch (...) {
-        cancel();
-        throw;
-      }
-    }
-    ~OnStream() override {
-      if (!finished_) cancel();
+    OnDevice(NcclGroup& group, int root, uint64_t end) : group_(group), root_(root), end_(end) {}
+    ~OnDevice() override {
+      if (group_.done_ < end_) group_.abandon();
     }
     void wait(milliseconds timeout) override {
-      poll_until([this] { return over(); }, Deadline(timeout), group_.stop_, "ncclBroadcast");
-      finished_ = true;
+      group_.require_usable();
+      std::vector<int> late;
+      if (group_.rank() != root_) late.push_back(root_);
+      group_.poll_until([this] { return group_.advance() >= end_; }, Deadline(timeout), late,
+                        "no progress within " + std::to_string(timeout.count()) + " ms");
     }
 
    private:
-    static constexpr milliseconds kEnqueue{10'000};
-
-    void enqueue(Buffer buffer, int root) {
-      const bool staged = buffer.device == Device::host;
-      void* memory = staged ? staging_.data : buffer.data;
-      const bool is_root = group_.rank() == root;
-      if (staged && is_root) copy(memory, buffer.data, buffer.bytes, cudaMemcpyHostToDevice);
-      const Communicator& comm = *group_.communicator_;
-      comm.check(ncclBroadcast(memory, memory, buffer.bytes, ncclUint8, root, comm.get(), group_.stream_),
-                 "ncclBroadcast");
-      poll_until([&] { return comm.idle(); }, Deadline(kEnqueue), group_.stop_, "ncclBroadcast");
-      if (staged && !is_root) copy(buffer.data, memory, buffer.bytes, cudaMemcpyDeviceToHost);
-      check_cuda(cudaEventRecord(staging_.done, group_.stream_), "cudaEventRecord");
-    }
-    // Ends the kernel, so that only the caller uses the memory from now on.
-    void cancel() {
-      group_.communicator_->abort();
-      cudaStreamSynchronize(group_.stream_);
-    }
-    bool over() {
-      group_.communicator_->idle();  // throws when a peer is lost
-      const cudaError_t state = cudaEventQuery(staging_.done);
-      if (state != cudaErrorNotReady) check_cuda(state, "ncclBroadcast");
-      return state == cudaSuccess;
-    }
-    void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-      check_cuda(cudaMemcpyAsync(to, from, bytes, kind, group_.stream_), "cudaMemcpyAsync");
-    }
-
     NcclGroup& group_;
-    Staging staging_;
-    bool finished_ = false;
+    const int root_;
+    const uint64_t end_;
   };
 
+  // Polls `done` until it is true: NCCL and CUDA have no wait with a deadline. `late`: whom a timeout names.
+  template <class Done>
+  void poll_until(Done done, const Deadline& deadline, const std::vector<int>& late, const std::string& timeout) {
+    session_->use_device();
+    Pauses pauses(stop_);
+    Deadline look(kLookAtStore);
+    while (!done()) {
+      if (stop_.stop_requested()) throw TransferError(Kind::stopped, {}, "the group was stopped");
+      if (deadline.passed())
+        throw late.empty() ? TransferError(Kind::timeout, {}, timeout) : missing_ranks(Kind::timeout, late, timeout);
+      if (look.passed()) {
+        require_members();
+        look = Deadline(kLookAtStore);
+      }
+      pauses.next();
+    }
+  }
+
+  // Takes the pieces as far as they come without waiting. Returns how many are done.
+  uint64_t advance() {
+    session_->use_device();
+    while (!pieces_.empty() && is_done(pieces_.front())) {
+      pieces_.pop_front();
+      ++done_;
+      if (launched_ > 0) --launched_;
+    }
+    while (session_->idle()) {
+      if (launched_ > 0 && pieces_[launched_ - 1].stage == Piece::Stage::launching) {
+        Piece& busy = pieces_[launched_ - 1];
+        session_->finish_launch(*busy.slot, busy.bytes, use_of(busy));
+        busy.stage = Piece::Stage::running;
+      }
+      if (launched_ == pieces_.size() || !launch(pieces_[launched_])) break;
+      ++launched_;
+    }
+    return done_;
+  }
+
+  // False when there is no slot.
+  bool launch(Piece& piece) {
+    piece.slot = session_->take_slot();
+    if (!piece.slot) return false;
+    const Use use = use_of(piece);
+    const bool on_device = piece.device == Device::cuda;
+    if (use == Use::send && !on_device) std::memcpy(piece.slot->host, piece.memory, piece.bytes);
+    session_->launch(*piece.slot, on_device ? piece.memory : nullptr, piece.bytes, piece.root, use);
+    piece.stage = Piece::Stage::launching;
+    return true;
+  }
+
+  bool is_done(Piece& piece) {
+    if (piece.stage == Piece::Stage::queued || piece.stage == Piece::Stage::launching) return false;
+    if (!session_->has_ended(*piece.slot)) return false;
+    const Use use = use_of(piece);
+    if (use == Use::receive_on_device && piece.stage == Piece::Stage::running) {
+      session_->copy_out(*piece.slot, piece.memory, piece.bytes);
+      piece.stage = Piece::Stage::copying;
+      return false;
+    }
+    if (use == Use::receive_on_host) std::memcpy(piece.memory, piece.slot->host, piece.bytes);
+    session_->give_back(*piece.slot);
+    return true;
+  }
+
+  Use use_of(const Piece& piece) const {
+    if (piece.root == rank()) return Use::send;
+    return piece.device == Device::cuda ? Use::receive_on_device : Use::receive_on_host;
+  }
+
+  void require_usable() const {
+    if (broken_) throw TransferError(Kind::peer_lost, {}, "the group is broken");
+  }
+
+  bool is_healthy() const noexcept {
+    try {
+      return session_ && !broken_ && pieces_.empty() && session_->idle();
+    } catch (const TransferError&) {
+      return false;
+    }
+  }
+
+  // From now on the memory of the pieces belongs to their caller alone: kernels use only that of the session.
+  void abandon() {
+    broken_ = true;
+    pieces_.clear();
+    launched_ = 0;
+    leave();
+    session_->finish_copies();
+  }
+
+  // Tells the others, before an end of the communicator that may take long.
+  void leave() noexcept {
+    if (std::exchange(left_, true)) return;
+    try {
+      store_->set(left_key(rank()), std::to_string(done_));
+      store_->set(group_key(rendezvous_, "left"), "1");
+    } catch (const std::exception&) {  // the store is gone, and with it rank 0, as the others will see
+    }
+  }
+
+  // Throws if a member has left before it completed the piece that this rank waits for.
+  void require_members() {
+    if (!store_->has(group_key(rendezvous_, "left"))) return;
+    for (int other = 0; other < size(); ++other) {
+      if (other == rank() || !store_->has(left_key(other))) continue;
+      const std::string done = store_->get(left_key(other), other, Deadline(kEndLimit), stop_);
+      if (std::strtoull(done.c_str(), nullptr, 10) <= done_)
+        throw missing_ranks(Kind::peer_lost, {other}, "left the group");
+    }
+  }
+
+  std::string left_key(int other) const { return group_key(rendezvous_, "left/" + std::to_string(other)); }
   std::string key(uint64_t turn, int from) const {
     return group_key(rendezvous_, "turn/" + std::to_string(turn) + '/' + std::to_string(from));
   }
-  void put(uint64_t turn, int from, ConstBytes bytes) {
-    store_->set(key(turn, from), {static_cast<const char*>(bytes.data), bytes.size});
+  void put(uint64_t turn, ConstBytes bytes) {
+    store_->set(key(turn, rank()), {static_cast<const char*>(bytes.data), bytes.size});
   }
   // False when the deadline passes first.
   bool take(uint64_t turn, int from, Buffer buffer, const Deadline& deadline) {
     std::string value;
     try {
-      value = store_->get(key(turn, from), from, deadline, stop_);
+      value = store_->get(key(turn, from), from, deadline, stop_, left_key(from));
     } catch (const TransferError& error) {
       if (error.kind() == Kind::timeout) return false;
       throw;
@@ -235,19 +301,32 @@ class NcclGroup : public ProcessGroup {
     std::memcpy(buffer.data, value.data(), value.size());
     return true;
   }
+  // The root of a gather has an answer of every rank, so all have read what came before it. Without this the store
+  // would grow with every transfer.
+  void forget_turns(uint64_t gathered) {
+    for (int from = 0; from < size(); ++from)
+      if (from != rank()) store_->erase(key(gathered, from));
+    for (const uint64_t turn : std::exchange(sent_, {})) store_->erase(key(turn, rank()));
+  }
 
   const Rendezvous rendezvous_;
   const std::unique_ptr<GroupStore> store_;
-  std::unique_ptr<Communicator> communicator_;
   const std::stop_token stop_;
-  cudaStream_t stream_ = nullptr;
-  uint64_t turn_ = 0;
+  std::unique_ptr<NcclSession> session_;
+  std::deque<Piece> pieces_;    // in order; not done yet
+  size_t launched_ = 0;         // the first of them
+  uint64_t begun_ = 0;          // pieces of all broadcasts so far
+  uint64_t done_ = 0;           // of them
+  uint64_t turn_ = 0;           // of the next operation
+  std::vector<uint64_t> sent_;  // turns of which the store has a broadcast of this rank
+  bool broken_ = false, left_ = false;
 };
 
 class NcclBackend : public GroupBackend {
  public:
   explicit NcclBackend(BackendOptions options) : options_(std::move(options)) {
-    if (const std::string why = why_no_cuda_device(); !why.empty()) throw ConfigError("nccl: " + why + "; use gloo");
+    if (const std::string why = why_no_cuda_device(options_.device); !why.empty())
+      throw ConfigError("nccl: " + why + "; use gloo");
   }
 
   std::string_view name() const override { return "nccl"; }
@@ -261,27 +340,24 @@ class NcclBackend : public GroupBackend {
   std::unique_ptr<ProcessGroup> join(const Rendezvous& r, milliseconds timeout, std::stop_token stop) override {
     check_rendezvous(r);
     const Deadline deadline(timeout);
-    auto store = GroupStore::connect(r.host, r.port, timeout);
+    // With a kernel that does not end, calls of CUDA could block without a limit.
+    if (!sessions_have_ended(deadline, stop))
+      throw TransferError(Kind::timeout, {}, "an earlier communicator of this process has not ended");
+    auto store = GroupStore::connect(r.host, r.port, deadline.left());
     store->meet(r, deadline, stop);
-    auto communicator = std::make_unique<Communicator>(r, unique_id(r, *store, deadline, stop));
-    poll_until([&] { return communicator->idle(); }, deadline, stop, "ncclCommInitRank");
-    return std::make_unique<NcclGroup>(r, std::move(store), std::move(communicator), std::move(stop));
+    const std::string id = id_of_group(r, *store, deadline, stop);
+    auto group = std::make_unique<NcclGroup>(r, std::move(store), std::move(stop));
+    group->connect(options_.device, id, deadline);
+    return group;
   }
 
  private:
-  static ncclUniqueId unique_id(const Rendezvous& r, GroupStore& store, const Deadline& deadline,
-                                const std::stop_token& stop) {
-    ncclUniqueId id{};
-    if (r.rank == 0) {
-      if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
-        throw TransferError(Kind::peer_lost, {}, std::string("ncclGetUniqueId: ") + ncclGetErrorString(result));
-      store.set(group_key(r, "nccl"), {id.internal, sizeof id.internal});
-      return id;
-    }
-    const std::string text = store.get(group_key(r, "nccl"), 0, deadline, stop);
-    if (text.size() != sizeof id.internal)
-      throw missing_ranks(Kind::protocol, {0}, "its NCCL has an id of another size");
-    std::memcpy(id.internal, text.data(), text.size());
+  static std::string id_of_group(const Rendezvous& r, GroupStore& store, const Deadline& deadline,
+                                 const std::stop_token& stop) {
+    const std::string key = group_key(r, "nccl");
+    if (r.rank != 0) return store.get(key, 0, deadline, stop);
+    std::string id = NcclSession::new_id();
+    store.set(key, id);
     return id;
   }
 
@@ -296,11 +372,14 @@ std::shared_ptr<GroupBackend> make_nccl_backend(const BackendOptions& options) {
   return std::make_shared<NcclBackend>(options);
 }
 
-std::string why_no_cuda_device() {
+std::string why_no_cuda_device(int device) {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result != cudaSuccess) return cudaGetErrorString(result);
-  return count > 0 ? "" : "this machine has no GPU";
+  if (count == 0) return "this machine has no GPU";
+  if (device >= 0 && device < count) return "";
+  return "this machine has no GPU with number " + std::to_string(device) + ", they are 0 to " +
+         std::to_string(count - 1);
 }
 
 }  // namespace troupe

@@ -85,14 +85,16 @@ std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), t
 struct GroupStore::Impl {
   c10::intrusive_ptr<c10d::TCPStore> store;
 
-  // True when the key came, false when the deadline passed.
-  bool wait_for(const std::string& key, const Deadline& deadline, const std::stop_token& stop) {
+  // True when the key came, false when the deadline passed or `left` came and the key did not.
+  bool wait_for(const std::string& key, const Deadline& deadline, const std::stop_token& stop,
+                const std::string& left = "") {
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any never;
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       if (stop.stop_requested()) throw TransferError(Kind::stopped, {}, "stopped while waiting for the group");
       if (has(key)) return true;
+      if (!left.empty() && has(left)) return has(key);  // it may have come just before
       if (deadline.passed()) return false;
       never.wait_for(lock, stop, std::min(pause, deadline.left()), [] { return false; });
     }
@@ -151,8 +153,22 @@ void GroupStore::set(const std::string& key, const std::string& value) {
   }
 }
 
-std::string GroupStore::get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop) {
-  if (!impl_->wait_for(key, deadline, stop)) throw missing_ranks(Kind::timeout, {from}, "did not come in time");
+bool GroupStore::has(const std::string& key) { return impl_->has(key); }
+
+void GroupStore::erase(const std::string& key) {
+  try {
+    impl_->store->deleteKey(key);
+  } catch (const std::exception& error) {
+    throw missing_ranks(Kind::peer_lost, {0}, plain_reason(error));
+  }
+}
+
+std::string GroupStore::get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop,
+                            const std::string& left) {
+  if (!impl_->wait_for(key, deadline, stop, left)) {
+    if (!left.empty() && impl_->has(left)) throw missing_ranks(Kind::peer_lost, {from}, "left the group");
+    throw missing_ranks(Kind::timeout, {from}, "did not come in time");
+  }
   try {
     const std::vector<uint8_t> value = impl_->store->get(key);
     return {value.begin(), value.end()};

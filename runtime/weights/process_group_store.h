@@ -27,8 +27,13 @@ class GroupStore {
 
   uint16_t port() const;
   void set(const std::string& key, const std::string& value);
-  // Blocks until the key exists. `from` is the rank that sets it, for the error message.
-  std::string get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop);
+  // Whether the key exists now.
+  bool has(const std::string& key);
+  void erase(const std::string& key);
+  // Blocks until the key exists. `from` is the rank that sets it, for the error message. If `left` is given and that
+  // key exists while the other does not, the rank counts as lost.
+  std::string get(const std::string& key, int from, const Deadline& deadline, const std::stop_token& stop,
+                  const std::string& left = "");
   // Blocks until every member of the generation has called it. Rank 0 learns who is missing before any data connection
   // is tried.
   void meet(const Rendezvous& rendezvous, const Deadline& deadline, const std::stop_token& stop);
