@@ -1,0 +1,47 @@
+#pragma once
+// The part of NCCL that the "nccl" backend uses, for tests without a GPU. All ranks of a communicator are threads of
+// one process. Names, values and meanings are those of the public documentation of NCCL. See fake_gpu.h for faults.
+
+#include <cstddef>
+
+#include <cuda_runtime.h>
+
+struct ncclComm;
+using ncclComm_t = ncclComm*;
+
+struct ncclUniqueId {
+  char internal[128];
+};
+
+struct ncclConfig_t {
+  int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER {1}
+
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+};
+enum ncclDataType_t { ncclUint8 = 1 };
+
+namespace fake_gpu {
+
+const char* ncclGetErrorString(ncclResult_t result);
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream);
+// Only this, and not ncclCommDestroy alone, flushes a communicator.
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+// Ends the kernels of this rank. The other ranks do not notice.
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+
+}  // namespace fake_gpu
