@@ -1,4 +1,4 @@
-#include <cuda_runtime.h>
+#include "tests/support/fake_nccl/cuda_runtime.h"
 
 #include <array>
 #include <condition_variable>

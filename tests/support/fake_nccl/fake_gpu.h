@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include <nccl.h>
+#include "tests/support/fake_nccl/nccl.h"
 
 namespace fake_gpu {
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include <cuda_runtime.h>
+#include "tests/support/fake_nccl/cuda_runtime.h"
 
 struct ncclComm;
 using ncclComm_t = ncclComm*;

@@ -1,4 +1,4 @@
-#include <nccl.h>
+#include "tests/support/fake_nccl/nccl.h"
 
 #include <algorithm>
 #include <condition_variable>
