@@ -33,8 +33,11 @@ caf::result<Welcome> join_inference(SupervisorSelf self, Role role, const JoinRe
     return make_error(Fault::bad_message,
                       "this run has nothing for a scorer to compute; train with reference.computed_by or "
                       "reward_model.computed_by \"scorers\"");
-  if (!st.context->make_group_backend)
-    return make_error(Fault::bad_message, "this run sends no weights to other processes");
+  if (needs_weights(st.context->config, role) && !st.context->make_group_backend)
+    return make_error(
+        Fault::bad_message,
+        "this run sends no weights to other processes" +
+            std::string(sends_weights(st.context->config.network) ? "" : "; train with network.weights \"gloo\""));
   const InferenceIndex inference_index = st.next_inference_index++;
   st.joins.info(std::string(name_of(role)) + " process " + std::to_string(inference_index) + " joins" + from(request),
                 self->clock().now());

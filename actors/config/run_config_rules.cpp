@@ -217,6 +217,19 @@ void check_network(const NetworkConfig& n) {
                ", one late heartbeat would disconnect a peer; use at least " + text(2 * n.heartbeat));
 }
 
+void check_weights(const RunConfig& c) {
+  if (c.deterministic) return;  // no other process gets weights
+  const std::string& weights = c.network.weights;
+  if (weights == "nccl" && c.trainer.device == "cpu")
+    refuse(
+        "network.weights", weights,
+        "sends from the GPU of the trainer, but trainer.device is \"cpu\"; use \"gloo\", or a GPU as trainer.device");
+  if (!sends_weights(c.network) && c.inference.count == 0)
+    refuse("network.weights", weights,
+           "lets no other process answer workers, and inference.count 0 none of the trainer's; use \"gloo\", or at "
+           "least 1 as inference.count");
+}
+
 // What holds of super-batches must hold of the part of each shard.
 void check_one_shard(const RunConfig& config) {
   const RunConfig one = config_of_shard(config);
@@ -249,6 +262,7 @@ void validate(const RunConfig& config) {
   if (config.model.kind == kTokenTransformerKind)
     require_cpu(config, "cannot go with model.kind \"token_transformer\", which computes on the CPU only");
   check_network(config.network);
+  check_weights(config);
   if (config.trainer.shards > 1) check_one_shard(config);
 }
 

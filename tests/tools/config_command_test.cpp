@@ -191,6 +191,8 @@ TEST_CASE("troupe: train refuses devices that this build cannot use, all at once
   check_line({"inference.device=cuda", "trainer.device=cuda", "evaluation.device=cuda"},
              "trainer.device: \"cuda\", but this build has no CUDA; use \"cpu\" (--set trainer.device=cpu --set "
              "evaluation.device=auto --set inference.device=auto)");
+  check_line({"network.weights=nccl", "trainer.device=cuda"},
+             "network.weights: \"nccl\" cannot be used, since this build has no CUDA and NCCL; use \"gloo\"");
 }
 
 TEST_CASE("troupe: config --fields lists the names of estimators and surrogates and refers to no other command") {

@@ -37,10 +37,13 @@ RunContextPtr inference_context(const std::string& run, const std::string& devic
                                 const std::shared_ptr<ActorBoard>& board) try {
   const RunConfig settings = parse_config(config, "the run's config");
   require_environment_of(run, settings.env.id);
-  const auto context =
-      needs_weights(settings, role)
-          ? learning_context(settings, {.inference = device_elsewhere(device, settings, "inference.device")})
-          : context_without_policy(settings);
+  std::shared_ptr<RunContext> context;
+  if (needs_weights(settings, role)) {
+    const std::string used = device_elsewhere(device, settings, "inference.device");
+    context = learning_context(settings, {.inference = used, .weights = used});
+  } else {
+    context = context_without_policy(settings);
+  }
   context->board = board;
   if (role == Role::scoring && settings.reward_model.by_scorers()) {
     check_reward_model(settings, *context->tokens);

@@ -30,6 +30,7 @@ PolicyDevices devices_of_run(const RunConfig& config) {
     needed.push_back({"inference.device", devices.inference});
   }
   require_devices(needed, gpus);
+  devices.weights = config.trainer.device;
   return devices;
 }
 
@@ -55,8 +56,7 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   context->config = config;
   context->threads = !config.deterministic;
   context->deterministic = config.deterministic;
-  // Snapshots of the weights are in host memory, whatever the trainer's device is.
-  context->make_group_backend = [](const std::string& address) { return make_group_backend("gloo", {address}); };
+  context->make_group_backend = weights_backend_on(devices.weights, config.network);
   if (is_token_run(config)) {
     add_generators(*context);
     return context;
@@ -80,6 +80,23 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   context->make_evaluation_policy = policies_on(devices.evaluation);
   context->use_threads = set_compute_threads;
   return context;
+}
+
+std::function<std::shared_ptr<GroupBackend>(const std::string& address)> weights_backend_on(
+    const std::string& device, const NetworkConfig& network) {
+  if (!sends_weights(network)) return nullptr;
+  return [device, name = weights_backend(network)](const std::string& address) {
+    BackendOptions options{.address = address};
+    if (name == "nccl") {
+      if (device == "cpu")
+        throw ConfigError(
+            "network.weights: \"nccl\" brings weights to a GPU, but this process computes on the CPU; use \"gloo\", or "
+            "--device to choose a GPU");
+      if (const size_t colon = device.find(':'); colon != std::string::npos)
+        options.device = std::stoi(device.substr(colon + 1));
+    }
+    return make_group_backend(name, options);
+  };
 }
 
 std::unique_ptr<Learner> learner_of(const RunContext& context) {

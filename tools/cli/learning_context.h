@@ -1,6 +1,7 @@
 #pragma once
 // The run context of a process that uses LibTorch: real environments, policies and learners.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@ namespace troupe {
 struct PolicyDevices {
   std::string inference = "cpu";
   std::string evaluation = "cpu";
+  std::string weights = "cpu";  // that sends or receives weights with network.weights "nccl"
 };
 // Those of the process that trains. Throws ConfigError when the config names a device that does not exist.
 PolicyDevices devices_of_run(const RunConfig& config);
@@ -23,6 +25,11 @@ std::string device_elsewhere(const std::string& flag, const RunConfig& config, c
 
 // Throws ConfigError when the environment or the model does not fit the config.
 std::shared_ptr<RunContext> learning_context(const RunConfig& config, const PolicyDevices& devices = {});
+
+// RunContext::make_group_backend of a process that has the weights on `device`; empty if the run sends none. The
+// function throws ConfigError when network.weights asks for NCCL, and this build or the device cannot do it.
+std::function<std::shared_ptr<GroupBackend>(const std::string& address)> weights_backend_on(
+    const std::string& device, const NetworkConfig& network);
 
 std::unique_ptr<Learner> learner_of(const RunContext& context);
 

@@ -88,6 +88,10 @@ std::string devices_missing_in_build(const RunConfig& config) {
                                    {"evaluation.device", config.evaluation.device}};
   if (config.inference.count > 0) devices.push_back({"inference.device", config.inference.device});
   std::erase_if(devices, [](const NamedDevice& each) { return is_in_build(each.device); });
+  if (config.network.weights == "nccl" && !config.deterministic && !is_in_build("cuda"))
+    return "network.weights: \"nccl\" cannot be used, since this build has no CUDA and NCCL; use \"gloo\", or build "
+           "with "
+           "the preset gpu";
   return devices.empty() ? "" : build_error(devices);
 }
 

@@ -19,8 +19,8 @@ struct Machine {
   static Machine here();
 };
 
-// The devices of the config that this build cannot use, in one line that begins with the first setting; empty if there
-// are none. The config file may be meant for another machine.
+// The devices of the config that this build cannot use, or NCCL, in one line that begins with the first setting; empty
+// if there are none. The config file may be meant for another machine.
 std::string devices_missing_in_build(const RunConfig& config);
 // Throws ConfigError, which begins with `setting`, when it names a device that this build cannot use.
 void require_device_of_build(const std::string& setting, const std::string& device);

@@ -317,6 +317,22 @@ TEST_CASE("validate: settings that a deterministic run excludes are refused") {
   CHECK(error_with({"deterministic=true", "stats.every_updates=1"}) == "");
 }
 
+TEST_CASE(
+    "validate: weights over NCCL without a GPU of the trainer, and none where others have to serve, are refused") {
+  check_all({
+      {{"network.weights=nccl"},
+       "network.weights: \"nccl\" sends from the GPU of the trainer, but trainer.device is \"cpu\"; use \"gloo\", or a "
+       "GPU as trainer.device"},
+      {{"network.weights=in_process", "inference.count=0"},
+       "network.weights: \"in_process\" lets no other process answer workers, and inference.count 0 none of the "
+       "trainer's; use \"gloo\", or at least 1 as inference.count"},
+  });
+  CHECK(error_with({"network.weights=nccl", "trainer.device=cuda:1"}) == "");
+  CHECK(error_with({"network.weights=nccl", "deterministic=true"}) == "");
+  CHECK(error_with({"network.weights=in_process"}) == "");
+  CHECK(error_with({"network.weights=gloo", "inference.count=0"}) == "");
+}
+
 TEST_CASE("validate: a peer timeout below two heartbeats is refused") {
   check_all({{{"network.heartbeat_ms=3000"},
               "network.peer_timeout_ms: 5000 is less than two of network.heartbeat_ms 3000, one late heartbeat "
