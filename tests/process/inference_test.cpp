@@ -267,6 +267,17 @@ TEST_CASE("inference: a worker that was frozen until its connection was lost is 
   check_end(run);
 }
 
+TEST_CASE("inference: a run whose weights stay in its process refuses inference processes and trains on") {
+  TempFolder folder;
+  TrainProcess run(folder / "run", kUntilStopped + set({"network.weights=in_process"}));
+  const CommandLine refused({"troupe", "inference", "--connect", run.workers_at()});
+  CHECK(refused.exit_code == 2);
+  CHECK_MESSAGE(has(refused.err, "this run sends no weights to other processes; train with network.weights \"gloo\""),
+                refused.err);
+  CHECK(run.makes_updates());
+  check_end(run);
+}
+
 TEST_CASE("inference: Ctrl-C ends a process with 130 and not the run; an address without a run is an error") {
   TempFolder folder;
   TrainProcess run(folder / "run", kUntilStopped);

@@ -95,6 +95,7 @@ TEST_CASE("bench gae and vtrace: bandwidth and its limit for every layout and in
 
 TEST_CASE("bench weights: the speed of the channel, compared with a bare broadcast of the same bytes") {
   const json result = bench("weights");
+  CHECK(result.at("backend") == "gloo");
   CHECK(result.at("bytes") == 100'000'000);
   check_between(result.at("ratio_to_bare_broadcast"), 0, 10);
   check_between(result.at("channel_seconds"), 0, 60);

@@ -257,6 +257,7 @@ TEST_CASE("troupe: wrong numbers give a one-line error") {
        "surrogate, logprob, bridge, mujoco, gemm, generate, lm_train, micro_batches, lag_figures, verdicts, stats"},
       {{"bench", "weights", "--plot", "x.svg"},
        "bench: --plot: weights cannot be drawn, only gae, vtrace, surrogate, logprob, balance"},
+      {{"bench", "gae", "--nccl"}, "bench: --nccl: goes with weights only, remove it"},
       {{"simulate"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seed", "1", "--seeds", "1..2"}, "simulate: expected exactly one of --seeds A..B and --seed N"},
       {{"simulate", "--seeds", "5"}, "--seeds: \"5\" is not a range, expected A..B, like 1..1000"},

@@ -23,24 +23,28 @@
 namespace troupe {
 namespace {
 
-BenchReport report_weights(double seconds) {
+BenchReport report_weights(double seconds, bool nccl) {
   constexpr double kSecondsPerRepeat = 0.25;  // 100 MB in both ways, on a slow machine
   WeightsBenchmarkOptions options;
   options.repeats = std::max(1, static_cast<int>(seconds / kSecondsPerRepeat) - 3);  // three more warm it up
+  options.nccl = nccl;
   const WeightsBenchmark b = bench_weights(options);
-  const nlohmann::ordered_json json{{"bytes", b.bytes},
+  const nlohmann::ordered_json json{{"backend", nccl ? "nccl" : "gloo"},
+                                    {"bytes", b.bytes},
                                     {"repeats", b.repeats},
                                     {"ratio_to_bare_broadcast", b.ratio_to_bare_broadcast},
                                     {"channel_seconds", b.channel_seconds},
                                     {"bare_broadcast_seconds", b.bare_broadcast_seconds}};
   return {json.dump(),
-          {format_bytes(b.bytes) + " over loopback with Gloo; medians of " + std::to_string(b.repeats) + " repeats",
-           "bare broadcast  " + format_number(1e3 * b.bare_broadcast_seconds, 1) + " ms",
+          {format_bytes(b.bytes) + (nccl ? " between two GPUs with NCCL" : " over loopback with Gloo") +
+               "; medians of " + std::to_string(b.repeats) + " repeats",
+           (nccl ? "bare broadcast with Gloo  " : "bare broadcast  ") +
+               format_number(1e3 * b.bare_broadcast_seconds, 1) + " ms",
            "weight channel  " + format_number(1e3 * b.channel_seconds, 1) + " ms, " +
                format_number(b.ratio_to_bare_broadcast, 2) + " of the bare broadcast's speed"}};
 }
 
-BenchReport measure(const std::string& what, double seconds) {
+BenchReport measure(const std::string& what, double seconds, bool nccl) {
   if (what == "sampling") return bench_sampling(seconds);
   if (what == "inference") return bench_inference(seconds);
   if (what == "trainer") return bench_trainer(seconds);
@@ -59,7 +63,7 @@ BenchReport measure(const std::string& what, double seconds) {
   if (what == "lag_figures") return bench_lag_figures(seconds);
   if (what == "verdicts") return bench_verdicts(seconds);
   if (what == "stats") return bench_stats(seconds);
-  if (what == "weights") return report_weights(seconds);
+  if (what == "weights") return report_weights(seconds, nccl);
   throw InvariantError("no such benchmark: " + what);
 }
 
@@ -96,7 +100,7 @@ void plot(const std::string& json, const std::string& file) {
 int run_bench(const BenchOptions& options) {
   const StopSignals signals("stopped; nothing was measured");  // at once: there is nothing to lose
   if (!options.plot.empty()) check_plot(options.plot);
-  const BenchReport report = measure(options.what, options.seconds);
+  const BenchReport report = measure(options.what, options.seconds, options.nccl);
   if (options.json) {
     std::cout << report.json << std::endl;
   } else {

@@ -69,13 +69,14 @@ class Bare {
 // A sender and a receiver with its own thread.
 class Channel {
  public:
-  Channel(const std::shared_ptr<GroupBackend>& backend, size_t bytes, ChannelOptions options)
+  Channel(const std::shared_ptr<GroupBackend>& of_sender, const std::shared_ptr<GroupBackend>& of_receiver,
+          size_t bytes, ChannelOptions options)
       : signature_(std::make_shared<const Signature>(
             Signature{{{TensorGroup::policy, "w", {static_cast<int64_t>(bytes)}, DType::u8}}})),
         flat_(DType::u8, {static_cast<int64_t>(signature_->total_bytes())}),
-        receiver_(backend, signature_, std::make_shared<WeightSlot>(), options),
+        receiver_(of_receiver, signature_, std::make_shared<WeightSlot>(), options),
         sender_(
-            backend, signature_, [this](InferenceIndex, const Rendezvous& r) { receiver_.invite(r); }, options),
+            of_sender, signature_, [this](InferenceIndex, const Rendezvous& r) { receiver_.invite(r); }, options),
         receiving_([this] {
           while (receiver_.step().did != ReceiverStep::Did::stopped) {
           }
@@ -109,11 +110,13 @@ class Channel {
 }  // namespace
 
 WeightsBenchmark bench_weights(const WeightsBenchmarkOptions& options) {
-  const auto backend = make_group_backend("gloo", {});
+  const auto gloo = make_group_backend("gloo", {});
+  const auto backend_on = [&](int gpu) { return options.nccl ? make_group_backend("nccl", {.device = gpu}) : gloo; };
+  const auto first = backend_on(0), second = backend_on(1);
   ChannelOptions channel_options{.connect_timeout = kTimeout, .transfer_timeout = kTimeout};
   if (options.bucket_bytes > 0) channel_options.bucket_bytes = options.bucket_bytes;
-  Bare bare(*backend, options.bytes);
-  Channel channel(backend, options.bytes, channel_options);
+  Bare bare(*gloo, options.bytes);
+  Channel channel(first, second, options.bytes, channel_options);
   constexpr int kWarmUp = 3;  // touches every buffer for the first time
   std::vector<double> bare_seconds, channel_seconds, ratios;
   for (int i = 0; i < options.repeats + kWarmUp; ++i) {

@@ -10,6 +10,7 @@ struct WeightsBenchmarkOptions {
   size_t bytes = 100'000'000;
   int repeats = 15;
   size_t bucket_bytes = 0;  // 0: the channel's default
+  bool nccl = false;  // the channel's ranks use NCCL and GPUs 0 and 1; the weights are in host memory all the same
 };
 
 struct WeightsBenchmark {
@@ -23,7 +24,8 @@ struct WeightsBenchmark {
   double ratio_to_bare_broadcast = 0;
 };
 
-// Two ranks of this process over loopback. Takes about repeats * 0.2 s for 100 MB. Throws TransferError.
+// Two ranks of this process over loopback, or between two GPUs. Takes about repeats * 0.2 s for 100 MB. Throws
+// TransferError, and ConfigError when it cannot use NCCL or the GPUs.
 WeightsBenchmark bench_weights(const WeightsBenchmarkOptions& options);
 
 }  // namespace troupe

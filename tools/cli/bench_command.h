@@ -17,6 +17,7 @@ struct BenchOptions {
   bool json = false;
   double seconds = 5.0;  // to measure, roughly
   std::string plot;      // an SVG file to draw, or empty
+  bool nccl = false;     // of weights: between two GPUs
 };
 
 // The names that the command accepts, and those of them whose result tools/plot_bench.py can draw.
@@ -51,7 +52,9 @@ inline BenchOptions read_bench(Flags& flags) {
   flags.option("--seconds", "S", options.seconds, parse_seconds, "seconds to measure, roughly (default: 5)");
   flags.option("--plot", kFileType, options.plot, path_to("the name of a file"),
                "draw the result into this SVG file (only " + drawable + ")");
+  flags.toggle("--nccl", options.nccl, "only weights: between the first two GPUs with NCCL, instead of Gloo");
   flags.read();
+  if (options.nccl && options.what != "weights") flags.refuse("--nccl: goes with weights only, remove it");
   if (!options.plot.empty() && std::ranges::find(kDrawableBenchmarks, options.what) == kDrawableBenchmarks.end())
     flags.refuse("--plot: " + options.what + " cannot be drawn, only " + drawable);
   return options;
