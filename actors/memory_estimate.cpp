@@ -194,12 +194,13 @@ MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes) {
   return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
-// A rank process may be lost, so rank 0 keeps weights and moments from before the update. The ranks of a deterministic
-// run are in its process, each with weights, gradients and moments.
+// A rank process may be lost, so rank 0 keeps weights and moments from before the update; with divided moments it does
+// not, but has those of all ranks while it saves. The ranks of a deterministic run are in its process, each with weights,
+// gradients and moments.
 MemoryNeed memory_of_ranks(const RunConfig& config, double model_bytes, double sample_bytes) {
   const TrainerConfig& t = config.trainer;
   const double others = to_double(t.ranks - 1);
-  const double copies = config.deterministic ? others * (4 + gradient_sums(t.shards)) : 3;
+  const double copies = config.deterministic ? others * (4 + gradient_sums(t.shards)) : t.zero > 0 ? 2 : 3;
   const double gradients = to_double(t.ranks) + 1;                 // of each rank, and their sum
   const double samples = to_double(t.super_batch) * sample_bytes;  // of all shards of the next update
   return {"trainer.ranks", setting_text(t.ranks), "what rank 0 keeps for the other ranks",

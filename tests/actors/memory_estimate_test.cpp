@@ -88,6 +88,9 @@ TEST_CASE(
   config.trainer.super_batch *= 2;
   CHECK(bytes(2) - two == doctest::Approx(samples));
   config.trainer.super_batch /= 2;
+  config.trainer.zero = 1;  // no copy of the weights, and the moments while a checkpoint is made
+  CHECK(bytes(2) - two == doctest::Approx(-model));
+  config.trainer.zero = 0;
   config.deterministic = true;  // the others are here: weights, gradients with three sums, and moments
   CHECK(bytes(2) - two == doctest::Approx((4 + 3 - 3) * model));
   config.trainer.ranks = 1;
