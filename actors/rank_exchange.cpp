@@ -47,7 +47,7 @@ std::optional<ShardRange> shards_of(const RankExchangeState& st, const caf::acto
 RoundSaid told(const RankExchangeState& st, RoundSaid message, size_t rank) {
   const size_t elements = st.attempt.elements;
   if (elements == 0 || message.all.gradients.empty()) return message;
-  const GradientPieces pieces(elements, static_cast<size_t>(st.context->config.trainer.piece));
+  const GradientPieces pieces(elements, piece_elements(st.context->config.trainer));
   const ParameterSlices slices(elements, st.attempt.others.size() + 1);
   message.all = of_slice(std::move(message.all), pieces.range(message.piece.piece), slices.slice(rank));
   return message;

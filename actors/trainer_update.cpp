@@ -92,7 +92,7 @@ void bring_up(TrainerSelf self) {
   for (size_t rank = 1; rank < st.group->ranks(); ++rank) {
     if (std::exchange(st.ranks[rank - 1].has_state, true)) continue;
     if (!state) state = std::make_shared<const LearnerState>(whole_state(st));
-    tell(self, rank, RankState{state, rank, slices});
+    tell(self, rank, RankState{state, slices > 1 ? rank : 0, slices});
   }
 }
 

@@ -36,9 +36,14 @@ struct TrainerConfig {
   int64_t max_skipped = 10;        // the run stops after this many updates in a row without a finite step
   int64_t threads = 1;             // compute threads of one step
   std::string device = "cpu";      // "cpu", "cuda", "cuda:N"
-  int64_t piece = 1 << 18;         // elements of gradients that ranks exchange at a time; no setting
+  int64_t bucket_bytes = 1 << 20;  // of gradients that ranks exchange at a time
   friend bool operator==(const TrainerConfig&, const TrainerConfig&) = default;
 };
+
+// How many gradients or parameters the ranks exchange at a time.
+inline size_t piece_elements(const TrainerConfig& config) {
+  return static_cast<size_t>(config.bucket_bytes) / sizeof(float);
+}
 
 // Adds the settings of the section, whose values are those of `config`.
 void describe(TrainerConfig& config, Fields& fields);

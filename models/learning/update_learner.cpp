@@ -50,7 +50,7 @@ class UpdateLearner final : public Learner {
         objective_(std::move(objective)),
         kl_coef_(config.algorithm.kl_coef),
         mine_{0, static_cast<size_t>(config.trainer.shards)},
-        pieces_(objective_->weights().trained().size(), static_cast<size_t>(config.trainer.piece)),
+        pieces_(objective_->weights().trained().size(), piece_elements(config.trainer)),
         slices_(objective_->weights().trained().size()) {
     objective_->say_gradients_to([this](size_t piece, std::vector<GradientBranch> branches) {
       say_({update_->round, piece}, {mine_, {}, std::move(branches)});

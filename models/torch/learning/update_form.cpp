@@ -40,7 +40,7 @@ UpdateForm::UpdateForm(const TrainerConfig& config, Replica& replica, const Algo
       shards_(static_cast<size_t>(config.shards)),
       leaves_(shards_.size()),
       sums_(leaves_.places()),
-      pieces_(static_cast<size_t>(replica.device.gradients().numel()), static_cast<size_t>(config.piece)) {
+      pieces_(static_cast<size_t>(replica.device.gradients().numel()), piece_elements(config)) {
   replica_.network->gradients_complete_to([this](ElementRange elements) {
     if (last_leaf_) pieces_.complete(elements, [this](size_t piece) { say_piece(piece, false); });
   });

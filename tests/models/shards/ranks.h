@@ -30,7 +30,7 @@ inline UpdateReport update_with(Learner& learner, const std::vector<SuperBatch>&
 class Ranks {
  public:
   // `counts`: how many shards each rank has. `piece`: each rank trains a slice of the parameters, and this is
-  // trainer.piece; 0: each trains all.
+  // piece_elements(); 0: each trains all.
   Ranks(const std::function<std::unique_ptr<Learner>()>& make, const std::vector<size_t>& counts, size_t piece = 0)
       : piece_(piece) {
     said_.resize(counts.size());

@@ -33,7 +33,7 @@ const LmShape& rank_shape() {
 ShardSettings rank_settings() {
   ShardSettings settings{rank_shape(), shard_config()};
   settings.config.trainer.minibatches = 2;
-  settings.config.trainer.piece = 1000;
+  settings.config.trainer.bucket_bytes = 4000;
   return settings;
 }
 
@@ -55,7 +55,7 @@ Updates random_updates(uint64_t count = 3, const Change& change = {}) {
 
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings, const Updates& updates) {
   return test::check_ranks([&] { return learner_of(settings, 4); }, updates,
-                           static_cast<size_t>(settings.config.trainer.piece));
+                           piece_elements(settings.config.trainer));
 }
 
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings) {
@@ -246,8 +246,8 @@ TEST_CASE("answer_ranks: an update that is abandoned leaves nothing in the one t
   settings.config.reference.kl_controller = "adaptive";
   settings.config.reference.kl_horizon = 100;
   for (const size_t rounds : {0, 1, 2, 7, 8})
-    for (const int64_t piece : {int64_t{0}, settings.config.trainer.piece})
-      check_abandoned([&] { return learner_of(settings, 4); }, random_updates(2), rounds, static_cast<size_t>(piece));
+    for (const size_t piece : {size_t{0}, piece_elements(settings.config.trainer)})
+      check_abandoned([&] { return learner_of(settings, 4); }, random_updates(2), rounds, piece);
 }
 
 TEST_CASE("answer_ranks: there is a round at the beginning, and one for each micro-batch") {

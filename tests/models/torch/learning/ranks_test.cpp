@@ -38,7 +38,7 @@ Updates random_updates(const RunConfig& config, const EnvSpec& spec) {
 std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
                                       bool device_form) {
   return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates,
-                           static_cast<size_t>(config.trainer.piece));
+                           piece_elements(config.trainer));
 }
 
 }  // namespace
@@ -152,10 +152,10 @@ TEST_CASE("ranks: an update that is abandoned leaves nothing in the one that is 
     config.trainer.micro_batch = 3;
     const EnvSpec spec = continuous_spec();
     for (const size_t rounds : {0, 1, 2, 7, 8})
-      for (const int64_t piece : {int64_t{0}, config.trainer.piece})
+      for (const size_t piece : {size_t{0}, piece_elements(config.trainer)})
         check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
                         {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds,
-                        static_cast<size_t>(piece));
+                        piece);
   }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("ranks: there is a round at the beginning, one for each epoch, and one
   config.trainer.minibatches = 2;
   const EnvSpec spec = discrete_spec();
   const WeightBlock weights(*learner_of(config, spec, false)->saved_signature());
-  const size_t pieces = GradientPieces(weights.trained().size(), static_cast<size_t>(config.trainer.piece)).count();
+  const size_t pieces = GradientPieces(weights.trained().size(), piece_elements(config.trainer)).count();
   CHECK(pieces > 3);
   Ranks ranks([&] { return learner_of(with_shards(config, 4), spec, false); }, {2, 2});
   ranks.update(random_shards(config, spec, 1));

@@ -32,7 +32,7 @@ inline RunConfig shard_config() {
   // sign: rounding errors of small gradients would show in full, a wrong factor not at all.
   config.trainer.adam_epsilon = 1;
   config.trainer.policy_lr = config.trainer.value_lr = 0.1;
-  config.trainer.piece = 100;  // several in these models
+  config.trainer.bucket_bytes = 400;  // several in these models
   return config;
 }
 
