@@ -5,8 +5,8 @@
 
 #include "algorithms/losses/kl.h"
 #include "models/heads/heads.h"
-#include "models/shards/gradient_pieces.h"
-#include "models/shards/parameter_slices.h"
+#include "models/learning/slice_rounds.h"
+#include "models/learning/update_under_way.h"
 #include "models/weights/initial_weights.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/rng.h"
@@ -15,34 +15,6 @@ namespace troupe {
 
 namespace {
 
-// The update under way.
-struct Update {
-  enum class Phase : uint8_t { all, value_alone, trained };  // trained: advance() has said that it is done
-  // What advance() does next.
-  enum class Next : uint8_t { targets, epoch, step, backward, gradients, squares, parameters };
-
-  double progress = 0;
-  UpdateSettings settings, of_step;
-  UpdateReport report;
-  EpochInput input;
-  EpochReport epoch;               // the one under way
-  EpochReport reported;            // the last of the phase `all`
-  uint64_t key = 0;                // of its minibatches
-  size_t minibatches = 0;          // of it
-  size_t minibatch = 0;            // the next one, or the one under way
-  std::vector<size_t> parts = {};  // of each micro-batch of the step under way
-  size_t micro_batch = 0;          // the one under way
-  size_t part = 0;                 // the next one, of the step
-  size_t left = 0;                 // parts of the micro-batch
-  Phase phase = Phase::all;
-  Next next = Next::targets;
-  uint64_t round = 0;                         // of what the ranks say: the one under way, or the next one
-  size_t open = 0;                            // its pieces that have not come yet
-  RoundResult heard = {};                     // what all said in the last one of shards, but gradients
-  std::vector<GradientSquares> squares = {};  // of the step, by block
-  StageClock clock;
-};
-
 class UpdateLearner final : public Learner {
  public:
   UpdateLearner(const LearnerConfig& config, std::unique_ptr<Objective> objective)
@@ -50,8 +22,7 @@ class UpdateLearner final : public Learner {
         objective_(std::move(objective)),
         kl_coef_(config.algorithm.kl_coef),
         mine_{0, static_cast<size_t>(config.trainer.shards)},
-        pieces_(objective_->weights().trained().size(), piece_elements(config.trainer)),
-        slices_(objective_->weights().trained().size()) {
+        slices_(*objective_, piece_elements(config.trainer)) {
     objective_->say_gradients_to([this](size_t piece, std::vector<GradientBranch> branches) {
       say_({update_->round, piece}, {mine_, {}, std::move(branches)});
     });
@@ -90,8 +61,7 @@ class UpdateLearner final : public Learner {
   }
 
   bool holds_all() const { return static_cast<int64_t>(mine_.count) == config_.trainer.shards; }
-  bool holds_slice() const { return slices_.ranks() > 1; }
-  void say_and_wait(RankPart part, Update::Next next);
+  void say_and_wait(RankPart part, UpdateUnderWay::Next next);
   void make_targets();
   void begin_epoch();
   void begin_step();
@@ -99,72 +69,68 @@ class UpdateLearner final : public Learner {
   void end_backward();
   void begin_micro_batch(size_t micro_batch);
   void end_micro_batch();
-  void sum_squares();
-  void take_squares(size_t rank, const Array& own);
+  SliceRounds::Say say_own();
   void apply();
-  void say_parameters();
   void end_epoch();
-  void adapt_kl(const Update& update);
+  void adapt_kl(const UpdateUnderWay& update);
 
   LearnerConfig config_;
   std::unique_ptr<Objective> objective_;
   double kl_coef_;
   ShardRange mine_;
-  GradientPieces pieces_;
-  ParameterSlices slices_;
-  size_t rank_ = 0;  // whose slice it trains
+  SliceRounds slices_;
   SayPiece say_;
   uint64_t updates_ = 0;
-  std::optional<Update> update_;
+  std::optional<UpdateUnderWay> update_;
 };
 
 void UpdateLearner::begin(std::span<StagedBatch* const> shards, double progress) {
   between_updates();
   TROUPE_CHECK(shards.size() == mine_.count, shards.size(), mine_.count);
-  Update& update = update_.emplace();
+  UpdateUnderWay& update = update_.emplace();
   update.clock = StageClock(shards.front()->stages);
   update.clock.begin();
   update.progress = progress;
   update.settings = update_settings(config_, updates_, kl_coef_, progress);
   update.of_step = update.settings;
-  say_and_wait(objective_->begin(shards), Update::Next::targets);
+  say_and_wait(objective_->begin(shards), UpdateUnderWay::Next::targets);
   update.clock.mark(&UpdateStages::prepare);
 }
 
 Advance UpdateLearner::advance() {
   TROUPE_CHECK(update_.has_value(), updates_);
-  Update& update = *update_;
-  if (update.phase == Update::Phase::trained) return Advance::done;
+  UpdateUnderWay& update = *update_;
+  if (update.phase == UpdateUnderWay::Phase::trained) return Advance::done;
   if (update.open > 0) return Advance::waits;
   update.clock.begin();
   double UpdateStages::* stage = &UpdateStages::prepare;
   switch (update.next) {
-    case Update::Next::targets: make_targets(); break;
-    case Update::Next::epoch:
+    case UpdateUnderWay::Next::targets: make_targets(); break;
+    case UpdateUnderWay::Next::epoch:
       update.minibatches = objective_->use_epoch(update.heard.numbers);
-      update.next = Update::Next::step;
+      update.next = UpdateUnderWay::Next::step;
       break;
-    case Update::Next::step: update.minibatch < update.minibatches ? begin_step() : end_epoch(); break;
-    case Update::Next::backward:
+    case UpdateUnderWay::Next::step: update.minibatch < update.minibatches ? begin_step() : end_epoch(); break;
+    case UpdateUnderWay::Next::backward:
       backward();
       stage = &UpdateStages::backward;
       break;
-    case Update::Next::gradients:
+    case UpdateUnderWay::Next::gradients:
       end_micro_batch();
       stage = &UpdateStages::optimizer;
       break;
-    case Update::Next::squares:
+    case UpdateUnderWay::Next::squares:
       apply();
       stage = &UpdateStages::optimizer;
       break;
-    case Update::Next::parameters:
+    case UpdateUnderWay::Next::parameters:
       objective_->use_parameters();
-      update.next = Update::Next::step;
+      update.next = UpdateUnderWay::Next::step;
       stage = &UpdateStages::optimizer;
       break;
   }
   update.clock.mark(stage);
-  if (update.phase == Update::Phase::trained) return Advance::done;
+  if (update.phase == UpdateUnderWay::Phase::trained) return Advance::done;
   return update.open > 0 ? Advance::waits : Advance::more;
 }
 
@@ -175,15 +141,18 @@ void UpdateLearner::hold_shards(ShardRange shards) {
 }
 
 void UpdateLearner::hold_slice(size_t rank, size_t ranks) {
-  TROUPE_CHECK(!update_ && rank < ranks, updates_, rank, ranks);
-  slices_ = ParameterSlices(trained_elements(), ranks);
-  rank_ = rank;
-  objective_->optimizer().hold(slices_.slice(rank));
+  TROUPE_CHECK(!update_, updates_);
+  slices_.hold(rank, ranks);
+}
+
+// Of what this rank alone says in the round under way.
+SliceRounds::Say UpdateLearner::say_own() {
+  return [this](size_t piece, Array own) { say_({update_->round, piece}, {mine_, {}, {}, {}, std::move(own)}); };
 }
 
 // With several ranks, `next` comes after what all of them say, if they have something to say.
-void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
-  Update& update = *update_;
+void UpdateLearner::say_and_wait(RankPart part, UpdateUnderWay::Next next) {
+  UpdateUnderWay& update = *update_;
   update.next = next;
   if (holds_all() || part.empty()) {
     update.heard = {std::move(part.numbers)};
@@ -195,13 +164,13 @@ void UpdateLearner::say_and_wait(RankPart part, Update::Next next) {
 
 void UpdateLearner::deliver(const RoundPiece& piece, RoundResult all) {
   TROUPE_CHECK(update_ && update_->open > 0 && piece.round == update_->round, updates_, piece.round);
-  Update& update = *update_;
-  if (update.next == Update::Next::squares)
-    take_squares(piece.piece, all.own.value());
-  else if (update.next == Update::Next::parameters)
-    objective_->set_parameters(slices_.pieces(pieces_.each()).at(piece.piece).elements, all.own.value());
-  else if (update.next == Update::Next::gradients && piece.piece < pieces_.count())
-    objective_->set_gradients(pieces_.range(piece.piece).common(slices_.slice(rank_)), all.gradients);
+  UpdateUnderWay& update = *update_;
+  if (update.next == UpdateUnderWay::Next::squares)
+    slices_.take_squares(piece.piece, all.own.value());
+  else if (update.next == UpdateUnderWay::Next::parameters)
+    slices_.take_parameters(piece.piece, all.own.value());
+  else if (update.next == UpdateUnderWay::Next::gradients && piece.piece < slices_.pieces().count())
+    slices_.set_gradients(piece.piece, all.gradients);
   else
     update.heard = std::move(all);
   if (--update.open == 0) ++update.round;
@@ -209,24 +178,24 @@ void UpdateLearner::deliver(const RoundPiece& piece, RoundResult all) {
 }
 
 void UpdateLearner::make_targets() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   update.input = objective_->make_targets(update.heard);
   if (update.input.samples == 0)
-    update.phase = Update::Phase::trained;
+    update.phase = UpdateUnderWay::Phase::trained;
   else
     begin_epoch();
 }
 
 void UpdateLearner::begin_epoch() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   update.key = derive_key(derive_key(config_.seed, "shuffle"), "epoch", updates_, update.report.epochs);
   update.epoch = {};
   update.minibatch = 0;
-  say_and_wait({mine_, objective_->begin_epoch(update.key), {}}, Update::Next::epoch);
+  say_and_wait({mine_, objective_->begin_epoch(update.key), {}}, UpdateUnderWay::Next::epoch);
 }
 
 void UpdateLearner::begin_step() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   update.of_step.loss.key = derive_key(update.key, "minibatch", update.minibatch);
   std::optional<std::vector<size_t>> parts = objective_->begin_step(update.minibatch, update.of_step);
   if (!parts) {
@@ -239,15 +208,15 @@ void UpdateLearner::begin_step() {
 }
 
 void UpdateLearner::begin_micro_batch(size_t micro_batch) {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   update.micro_batch = micro_batch;
   update.left = update.parts[micro_batch];
-  update.next = Update::Next::backward;
+  update.next = UpdateUnderWay::Next::backward;
 }
 
 // The next part of a micro-batch, if there is one, and then what this rank has of its gradients.
 void UpdateLearner::backward() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   if (update.left > 0) {
     objective_->backward(update.part++, update.clock);
     --update.left;
@@ -257,56 +226,34 @@ void UpdateLearner::backward() {
 
 // Gradients are said in pieces 0, 1, ..., and in the last micro-batch the losses in one after those.
 void UpdateLearner::end_backward() {
-  Update& update = *update_;
-  update.next = Update::Next::gradients;
+  UpdateUnderWay& update = *update_;
+  update.next = UpdateUnderWay::Next::gradients;
   update.heard = {};
   if (holds_all()) return;
   objective_->end_backward();
-  update.open = pieces_.count();
+  update.open = slices_.pieces().count();
   if (update.micro_batch + 1 < update.parts.size()) return;
   say_({update.round, update.open}, objective_->say_losses());
   ++update.open;
 }
 
 void UpdateLearner::end_micro_batch() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   objective_->end_micro_batch(update.heard);
   if (update.micro_batch + 1 < update.parts.size()) return begin_micro_batch(update.micro_batch + 1);
-  if (config_.trainer.shards > 1) sum_squares();
+  if (config_.trainer.shards > 1) {
+    update.next = UpdateUnderWay::Next::squares;
+    update.open = slices_.say_squares(say_own());
+  }
   if (update.open == 0) apply();
 }
 
-// Of the blocks whose gradients are here. Where each rank has those of a slice, it tells them the others.
-void UpdateLearner::sum_squares() {
-  Update& update = *update_;
-  update.squares.assign(slices_.blocks(), {});
-  const size_t first = slices_.first_block(rank_), last = slices_.first_block(rank_ + 1);
-  ShardNumbers own;
-  for (size_t block = first; block < last; ++block) {
-    update.squares[block] = objective_->squares(slices_.block(block));
-    put(own, update.squares[block]);
-  }
-  if (!holds_slice()) return;
-  update.next = Update::Next::squares;
-  update.open = slices_.ranks() - 1;
-  say_({update.round, rank_}, {mine_, {}, {}, {}, Array::of(own)});
-}
-
-void UpdateLearner::take_squares(size_t rank, const Array& own) {
-  const auto numbers = own.view<double>();
-  NumberReader reader(numbers);
-  for (size_t block = slices_.first_block(rank); block < slices_.first_block(rank + 1); ++block)
-    update_->squares.at(block) = reader.take<GradientSquares>();
-  reader.end();
-}
-
 void UpdateLearner::apply() {
-  Update& update = *update_;
-  GradientSquares squares;
-  for (const GradientSquares& block : update.squares) squares += block;
+  UpdateUnderWay& update = *update_;
+  const GradientSquares squares = slices_.squares();
   const bool one_shard = config_.trainer.shards == 1;
   const StepReport step = objective_->apply(update.heard.numbers, one_shard ? nullptr : &squares);
-  update.next = Update::Next::step;
+  update.next = UpdateUnderWay::Next::step;
   ++update.minibatch;
   if (!step.applied()) {
     ++update.epoch.skipped;
@@ -315,50 +262,36 @@ void UpdateLearner::apply() {
   ++update.epoch.steps;
   update.epoch.grad_norm_sum += step.grad_norm;
   update.epoch.loss.add_step(step.loss);
-  if (holds_slice())
-    say_parameters();
-  else
-    objective_->use_parameters();
-}
-
-// Those that this rank has trained; the others come from the other ranks.
-void UpdateLearner::say_parameters() {
-  Update& update = *update_;
-  const std::vector<ParameterSlices::Piece> pieces = slices_.pieces(pieces_.each());
-  update.next = Update::Next::parameters;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (pieces[i].rank != rank_)
-      ++update.open;
-    else
-      say_({update.round, i}, {mine_, {}, {}, {}, objective_->parameters(pieces[i].elements)});
-  }
+  if (!slices_.divided()) return objective_->use_parameters();
+  update.next = UpdateUnderWay::Next::parameters;
+  update.open = slices_.say_parameters(say_own());
 }
 
 // Begins the next epoch, unless this one was the last.
 void UpdateLearner::end_epoch() {
-  Update& update = *update_;
+  UpdateUnderWay& update = *update_;
   update.report.steps += update.epoch.steps;
   update.report.skipped += update.epoch.skipped;
   ++update.report.epochs;
-  if (update.phase == Update::Phase::all) {
+  if (update.phase == UpdateUnderWay::Phase::all) {
     update.reported = update.epoch;
     const double target_kl = config_.algorithm.target_kl;
     if ((target_kl > 0.0 && update.epoch.loss.diagnostics.kl_k3 > target_kl) ||
         update.report.epochs >= static_cast<uint64_t>(config_.trainer.epochs)) {
-      update.phase = Update::Phase::value_alone;
+      update.phase = UpdateUnderWay::Phase::value_alone;
       update.of_step.loss.train_policy = update.of_step.loss.policy_figures = false;
     }
   }
   const auto value_epochs = static_cast<uint64_t>(config_.trainer.value_epochs);
-  if (update.phase == Update::Phase::value_alone && update.report.epochs >= value_epochs)
-    update.phase = Update::Phase::trained;
+  if (update.phase == UpdateUnderWay::Phase::value_alone && update.report.epochs >= value_epochs)
+    update.phase = UpdateUnderWay::Phase::trained;
   else
     begin_epoch();
 }
 
 UpdateReport UpdateLearner::finish() {
-  TROUPE_CHECK(update_ && update_->phase == Update::Phase::trained, updates_);
-  Update update = *std::exchange(update_, std::nullopt);
+  TROUPE_CHECK(update_ && update_->phase == UpdateUnderWay::Phase::trained, updates_);
+  UpdateUnderWay update = *std::exchange(update_, std::nullopt);
   objective_->end(update.progress);
   ++updates_;
   update.report.stages = update.clock.stages();
@@ -377,7 +310,7 @@ UpdateReport UpdateLearner::finish() {
 }
 
 // The new coefficient counts from the next update on.
-void UpdateLearner::adapt_kl(const Update& update) {
+void UpdateLearner::adapt_kl(const UpdateUnderWay& update) {
   const AlgorithmConfig& algorithm = config_.algorithm;
   if (algorithm.kl_controller != "adaptive" || !update.settings.loss.train_policy || update.reported.steps == 0) return;
   AdaptiveKl controller(kl_coef_, algorithm.kl_target, algorithm.kl_horizon);
@@ -413,7 +346,7 @@ LearnerState UpdateLearner::save(std::span<const AdamMoments> slices) const {
   between_updates();
   LearnerState state;
   state.model = objective_->saved_weights();
-  const bool whole = slices.size() == 1 && !holds_slice();
+  const bool whole = slices.size() == 1 && !slices_.divided();
   objective_->optimizer().save(whole ? slices.front() : joined(objective_->weights(), slices), state.optimizer,
                                state.scalars);
   objective_->save(state.optimizer);

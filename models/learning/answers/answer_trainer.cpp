@@ -253,16 +253,6 @@ StepReport AnswerTrainer::finish_step() {
   return report;
 }
 
-// Other ranks can have its gradients while those of the layers before it are computed.
-void AnswerTrainer::complete_layer(const LayerTensors<float>& gradients) {
-  const std::span<float> all = gradients_.floats();
-  gradients.for_each([&](std::span<float> tensor) {
-    if (tensor.empty()) return;
-    const auto begin = static_cast<size_t>(tensor.data() - all.data());
-    sum_.complete({begin, begin + tensor.size()}, all, say_);
-  });
-}
-
 LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   const AnswerTargets& targets = *step_.targets;
   LossSettings settings = step_.settings->loss;
@@ -320,7 +310,10 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
                               reference, part_.d_exact_kl);
   if (shared) add_value_loss(packed, d_hidden, report);
   Decoder::LayerComplete complete;
-  if (sum_.is_last_leaf()) complete = [this](const LayerTensors<float>& layer) { complete_layer(layer); };
+  if (sum_.is_last_leaf())  // other ranks can have these gradients while those of the layers before are computed
+    complete = [this](const LayerTensors<float>& layer) {
+      layer.for_each([this](std::span<float> tensor) { sum_.complete(tensor, gradients_.floats(), say_); });
+    };
   if (settings.train_policy) decoder_.backward(packed.inputs(), activations_, d_hidden, gradients, {}, complete);
   if (values && !shared) add_value_loss(packed, {}, report);
   return report;

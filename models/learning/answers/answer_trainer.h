@@ -137,7 +137,6 @@ class AnswerTrainer {
   };
 
   StepReport finish_step();
-  void complete_layer(const LayerTensors<float>& gradients);
   void cut_step(std::span<const int64_t> groups);
   void begin_parts(std::vector<std::vector<MicroBatch>> parts);
   LossReport accumulate(const MicroBatch& answers);

@@ -49,8 +49,11 @@ class ShardGradients {
   void go_to(size_t leaf, std::span<float> gradients) {
     leaves_.go_to(leaf, [&](size_t place) { add(place, gradients); }, [&](size_t place) { keep(place, gradients); });
   }
-  // In the last leaf, these gradients are complete. Says the pieces that now are.
-  void complete(ElementRange elements, std::span<const float> gradients, const Objective::SayGradients& say) {
+  // In the last leaf, these of the gradients are complete. Says the pieces that now are.
+  void complete(std::span<const float> tensor, std::span<const float> gradients, const Objective::SayGradients& say) {
+    if (tensor.empty()) return;
+    const auto begin = static_cast<size_t>(tensor.data() - gradients.data());
+    const ElementRange elements = {begin, begin + tensor.size()};
     pieces_.complete(elements, [&](size_t piece) { say(piece, branches(piece, gradients, leaves_.last_additions())); });
   }
   // After the last leaf, all are: says the pieces that were not said before.

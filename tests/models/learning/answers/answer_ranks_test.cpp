@@ -54,8 +54,7 @@ Updates random_updates(uint64_t count = 3, const Change& change = {}) {
 }
 
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings, const Updates& updates) {
-  return test::check_ranks([&] { return learner_of(settings, 4); }, updates,
-                           piece_elements(settings.config.trainer));
+  return test::check_ranks([&] { return learner_of(settings, 4); }, updates, piece_elements(settings.config.trainer));
 }
 
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings) {

@@ -154,8 +154,7 @@ TEST_CASE("ranks: an update that is abandoned leaves nothing in the one that is 
     for (const size_t rounds : {0, 1, 2, 7, 8})
       for (const size_t piece : {size_t{0}, piece_elements(config.trainer)})
         check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
-                        {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds,
-                        piece);
+                        {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds, piece);
   }
 }
 
