@@ -18,6 +18,10 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = TransferError::Kind;
 
+// For the other ranks to end the communicator too. Those that do not know that this one leaves, or that were killed,
+// do not come.
+constexpr milliseconds kFinalizeLimit{500};
+
 void check_cuda(cudaError_t result, const char* what) {
   if (result != cudaSuccess)
     throw TransferError(Kind::peer_lost, {}, std::string(what) + ": " + cudaGetErrorString(result));
@@ -188,7 +192,7 @@ void end_session(std::unique_ptr<NcclSession> session, bool healthy) {
     ++all.running;
   }
   const auto end = [state, healthy, &all] {
-    state->session->end(healthy, kEndLimit / 2);
+    state->session->end(healthy, kFinalizeLimit);
     state->session.reset();
     const MutexLock lock(all.mutex);
     state->ended = true;

@@ -38,8 +38,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream);
-// Only this, and not ncclCommDestroy alone, flushes a communicator.
+// In progress until all ranks have called it, as on one machine.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
+// Refused before the finalize has ended.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 // Ends the kernels of this rank. The other ranks do not notice.
 ncclResult_t ncclCommAbort(ncclComm_t comm);

@@ -25,7 +25,7 @@ struct Broadcast {
 
 // What the ranks of a communicator share.
 struct World {
-  int size = 0, joined = 0;
+  int size = 0, joined = 0, finalized = 0;
   std::map<uint64_t, Broadcast> broadcasts;  // by number
 };
 
@@ -181,7 +181,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = ncclInProgress;
   if (me.error != ncclSuccess) {
     *state = me.error;
-  } else if (me.world->joined < me.world->size || me.polls == kForEver) {
+  } else if (me.world->joined < me.world->size || me.polls == kForEver ||
+             (me.finalized && me.world->finalized < me.world->size)) {
     // not yet
   } else if (me.polls > 0) {
     --me.polls;
@@ -217,6 +218,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   Member& me = *comm->member;
   if (me.finalized) return ncclInvalidUsage;
   me.finalized = true;
+  ++me.world->finalized;
   me.polls = all.faults.finalize_hangs && applies(all.faults, me.rank) ? kForEver : 1;
   return ncclInProgress;
 }
@@ -224,7 +226,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   {
     const std::lock_guard lock(network().mutex);
-    if (!comm->member->finalized || comm->member->polls != 0) return ncclInvalidUsage;
+    const Member& me = *comm->member;
+    if (!me.finalized || me.polls != 0 || me.world->finalized < me.world->size) return ncclInvalidUsage;
     ++network().finalized;
   }
   delete comm;
