@@ -298,7 +298,7 @@ class NcclGroup : public ProcessGroup {
       throw missing_ranks(
           Kind::protocol, {from},
           "sent " + std::to_string(value.size()) + " bytes where " + std::to_string(buffer.bytes) + " were due");
-    std::memcpy(buffer.data, value.data(), value.size());
+    if (!value.empty()) std::memcpy(buffer.data, value.data(), value.size());  // memory of 0 bytes may be null
     return true;
   }
   // The root of a gather has an answer of every rank, so all have read what came before it. Without this the store
