@@ -1,15 +1,8 @@
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <optional>
-#include <system_error>
 
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
@@ -25,6 +18,7 @@
 #include "runtime/caf/system.h"
 #include "runtime/stats/console.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/child_process.h"
 #include "tools/bench/support.h"
 #include "tools/cli/launch.h"
 #include "tools/cli/learning_context.h"
@@ -42,54 +36,6 @@ RunConfig sampling_config() {
   config.replay.max_policy_lag = 2;
   return config;
 }
-
-double cpu_seconds(clockid_t clock) {
-  timespec time{};
-  return clock_gettime(clock, &time) == 0 ? static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec)
-                                          : 0.0;
-}
-
-// In the child, between fork and exec: system calls only. The worker must not outlive this process, however that ends:
-// it would look for a run at the same port.
-[[noreturn]] void become_worker(char* const* arguments, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kExitFailure);  // the parent ended before prctl() took effect
-  dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  execv(arguments[0], arguments);
-  _exit(127);
-}
-
-// `troupe worker` in a separate process, which ends with this object. Made by the main thread, whose end ends it too.
-class WorkerProcess {
- public:
-  explicit WorkerProcess(uint16_t port) {
-    std::string program = program_folder() + "/troupe", address = "127.0.0.1:" + std::to_string(port);
-    char* arguments[] = {program.data(), const_cast<char*>("worker"), const_cast<char*>("--connect"), address.data(),
-                         nullptr};
-    if (access(program.c_str(), X_OK) != 0)
-      throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(errno));
-    const pid_t own = getpid();
-    pid_ = fork();
-    if (pid_ < 0) throw std::runtime_error(program + ": cannot be started: " + std::generic_category().message(errno));
-    if (pid_ == 0) become_worker(arguments, own);
-    clock_getcpuclockid(pid_, &clock_);
-  }
-  ~WorkerProcess() {
-    kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
-  }
-  WorkerProcess(const WorkerProcess&) = delete;
-  WorkerProcess& operator=(const WorkerProcess&) = delete;
-
-  double cpu_seconds() const { return troupe::cpu_seconds(clock_); }
-
- private:
-  pid_t pid_ = 0;
-  clockid_t clock_{};
-};
 
 // Admits one worker, as the supervisor of a run does.
 JoinService::behavior_type bench_server(JoinService::pointer, const Welcome& welcome) {
@@ -127,7 +73,8 @@ class Pipeline {
                               StatsService(stats), 0, "bench " + std::to_string(getpid())}));
     const auto port = system.middleman().publish(server, 0, "127.0.0.1", true);
     if (!port) throw std::runtime_error("cannot listen on 127.0.0.1: " + describe(port.error()));
-    worker_.emplace(*port);
+    worker_.emplace(std::vector<std::string>{program_folder() + "/troupe", "worker", "--connect",
+                                             "127.0.0.1:" + std::to_string(*port)});
   }
 
   // Runs for `seconds`, after taking the samples that were waiting before.
@@ -143,7 +90,9 @@ class Pipeline {
   }
 
  private:
-  double cpu_so_far() const { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) + (worker_ ? worker_->cpu_seconds() : 0); }
+  double cpu_so_far() const {
+    return cpu_seconds_of(CLOCK_PROCESS_CPUTIME_ID) + (worker_ ? worker_->cpu_seconds() : 0);
+  }
 
   // Takes the next super-batch and returns its number of rows.
   uint64_t take() {
@@ -168,7 +117,7 @@ class Pipeline {
   PolicyVersion version_;
   PublisherActor publisher_;
   ReplayActor replay_;
-  std::optional<WorkerProcess> worker_;  // last, so that it ends first
+  std::optional<BenchProcess> worker_;  // last, so that it ends first
 };
 
 // The figures of one way to sample over all turns.
