@@ -1,5 +1,6 @@
 #include "tools/bench/support.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <caf/send.hpp>
@@ -15,8 +16,8 @@ void give_up(const std::string& waited_for) {
   throw std::runtime_error("no " + waited_for + " came within " + std::to_string(kBenchPatience.count()) + " s");
 }
 
-BenchSystem::BenchSystem(bool network)
-    : system_({.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = {}},
+BenchSystem::BenchSystem(bool network, const NetworkConfig& network_config)
+    : system_({.scheduler = SchedulerKind::threads, .threads = 2, .network = network, .network_config = network_config},
               register_messages) {}
 
 BenchSystem::~BenchSystem() {
@@ -58,18 +59,67 @@ RunConfig bench_config(int64_t rows) {
   return config;
 }
 
-ActInput cart_pole_input(int64_t rows) {
-  Rng random(derive_key(1, "benchmark"));
+namespace {
+
+// Of observations with the name of those of CartPole.
+ActInput input_of(const Array& state) {
   ActInput input;
-  Array state(DType::f32, {rows, 4});
-  for (float& x : state.mutable_view<float>()) x = random.uniform(-0.2f, 0.2f);
   input.observations.set("state", state);
-  input.seeds = Array(DType::i64, {rows});
+  input.seeds = Array(DType::i64, {state.dim(0)});
   int64_t seed = 0;
   for (int64_t& s : input.seeds.mutable_view<int64_t>())
     s = static_cast<int64_t>(mix(7, static_cast<uint64_t>(seed++)));
-  input.deterministic = Array(DType::u8, {rows});
+  input.deterministic = Array(DType::u8, {state.dim(0)});
   return input;
+}
+
+void fill_with_normals(Array& array, Rng& random) {
+  for (float& x : array.mutable_view<float>()) x = random.normal();
+}
+
+// [T * N, ...] as [T, N, ...].
+Array by_step(const Array& array, int64_t steps) {
+  const Shape row = array.shape().without_first();
+  return array.reshaped(row.prepended(array.dim(0) / steps).prepended(steps));
+}
+
+}  // namespace
+
+ActInput normal_input(int64_t rows, int64_t numbers, uint64_t seed) {
+  Rng random(derive_key(seed, "benchmark observations"));
+  Array state(DType::f32, {rows, numbers});
+  fill_with_normals(state, random);
+  return input_of(state);
+}
+
+ActInput cart_pole_input(int64_t rows) {
+  Rng random(derive_key(1, "benchmark"));
+  Array state(DType::f32, {rows, 4});
+  for (float& x : state.mutable_view<float>()) x = random.uniform(-0.2f, 0.2f);
+  return input_of(state);
+}
+
+RolloutPtr made_rollout(Policy& policy, const ActInput& input, int64_t steps, uint64_t index) {
+  const ActOutput output = policy.act(input);
+  const Array& state = input.observations.at("state");
+  const Shape grid{steps, state.dim(0) / steps};
+  Rng random(derive_key(index, "benchmark rollout"));
+  auto rollout = std::make_shared<Rollout>();
+  rollout->samples = rollout->env_steps = static_cast<uint64_t>(state.dim(0));
+  rollout->grid().observations.set("state", by_step(state, steps));
+  rollout->grid().actions = by_step(output.actions, steps);
+  rollout->grid().log_probs = by_step(output.log_probs, steps);
+  rollout->grid().values = by_step(output.values, steps);
+  for (Array* array : {&rollout->grid().next_values, &rollout->grid().rewards, &rollout->grid().advantages,
+                       &rollout->grid().returns}) {
+    *array = Array(DType::f32, grid);
+    fill_with_normals(*array, random);
+  }
+  for (Array* array : {&rollout->grid().terminated, &rollout->grid().truncated, &rollout->grid().valid})
+    *array = Array(DType::u8, grid);
+  std::ranges::fill(rollout->grid().valid.mutable_view<uint8_t>(), uint8_t{1});
+  rollout->grid().version = Array(DType::i64, grid);
+  return rollout;
 }
 
 std::vector<double> time_bare_act(Policy& policy, const ActInput& input, double seconds) {

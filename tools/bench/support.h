@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kBenchPatience{20};
 // An actor system. Before it ends, it stops every actor given to stop_at_end().
 class BenchSystem {
  public:
-  explicit BenchSystem(bool network);
+  explicit BenchSystem(bool network, const NetworkConfig& network_config = {});
   ~BenchSystem();
 
   caf::actor_system& get() { return system_.get(); }
@@ -43,8 +43,14 @@ EvaluatorActor::behavior_type silent_evaluator(EvaluatorActor::pointer self);
 
 // CartPole with the default 2x64 MLP, `rows` per vector environment and batch, nothing that ends or pauses the run.
 RunConfig bench_config(int64_t rows);
+// `rows` observations from the streams of `seed`: `numbers` normal numbers each, with seeds for sampled actions.
+ActInput normal_input(int64_t rows, int64_t numbers, uint64_t seed);
 // `rows` different observations near the upright position, with seeds for sampled actions.
 ActInput cart_pole_input(int64_t rows);
+// A rollout of `steps` steps as a worker would send it: the policy's actions on `input`, whose rows are those of all
+// columns at the first step, then at the second, and so on; and random rewards, values and advantages of stream
+// `index`.
+RolloutPtr made_rollout(Policy& policy, const ActInput& input, int64_t steps, uint64_t index);
 // The seconds of each act() of `policy` on `input`, repeated for `seconds`; at least one.
 std::vector<double> time_bare_act(Policy& policy, const ActInput& input, double seconds);
 
