@@ -31,13 +31,13 @@ constexpr size_t kBufferBytes = 1 << 16;
 // Less is not worth a system call; bytes wait until the allowance has grown to it, unless there are fewer.
 constexpr double kLeastBytes = 4096;
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail_relay(const char* what) {
   throw std::runtime_error(std::string("relay: ") + what + ": " + std::generic_category().message(errno));
 }
 
-double now() {
+double monotonic_seconds() {
   timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -51,28 +51,28 @@ sockaddr_in loopback(uint16_t port) {
 
 void send_at_once(int socket) {
   const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
-
-// One direction of a connection.
-struct Direction {
-  int from = -1, to = -1;
-  std::atomic<uint64_t>* passed = nullptr;
-  double allowance = 0, counted = 0;  // bytes, and until when
-  size_t begin = 0, end = 0;          // of what was read and is not written
-  char buffer[kBufferBytes];
-
-  bool holds_bytes() const { return begin < end; }
-};
-
-struct Connection {
-  Direction up, down;
-  bool open = false;
-};
 
 }  // namespace
 
 struct Relay::Shared {
+  // One direction of a connection.
+  struct Direction {
+    int from = -1, to = -1;
+    std::atomic<uint64_t>* passed = nullptr;
+    double allowance = 0, counted = 0;  // bytes, and until when
+    size_t begin = 0, end = 0;          // of what was read and is not written
+    char buffer[kBufferBytes];
+
+    bool holds_bytes() const { return begin < end; }
+  };
+
+  struct Connection {
+    Direction up, down;
+    bool open = false;
+  };
+
   std::atomic<uint64_t> up = 0, down = 0;
 
   // The child's work. It makes only system calls and uses no other memory, because it was forked from a process with
@@ -118,11 +118,11 @@ class Relay::Shared::Loop {
       }
     }
     const timespec most{static_cast<time_t>(wait), static_cast<long>(1e9 * (wait - static_cast<double>(time_t(wait))))};
-    if (ppoll(polled_, count, &most, nullptr) < 0) polled_[0].revents = 0;
+    if (::ppoll(polled_, count, &most, nullptr) < 0) polled_[0].revents = 0;
   }
 
   double allowance_of(Direction& direction) const {
-    const double at = now();
+    const double at = monotonic_seconds();
     direction.allowance = std::min(burst_, direction.allowance + rate_ * (at - direction.counted));
     direction.counted = at;
     return direction.allowance;
@@ -133,16 +133,16 @@ class Relay::Shared::Loop {
     if (!direction.holds_bytes()) {
       const double allowance = allowance_of(direction);
       if (allowance < kLeastBytes) return true;
-      const ssize_t count =
-          recv(direction.from, direction.buffer, std::min(kBufferBytes, static_cast<size_t>(allowance)), MSG_DONTWAIT);
+      const ssize_t count = ::recv(direction.from, direction.buffer,
+                                   std::min(kBufferBytes, static_cast<size_t>(allowance)), MSG_DONTWAIT);
       if (count == 0) return false;
       if (count < 0) return errno == EAGAIN || errno == EINTR;
       direction.begin = 0;
       direction.end = static_cast<size_t>(count);
       direction.allowance -= static_cast<double>(count);
     }
-    const ssize_t count = send(direction.to, direction.buffer + direction.begin, direction.end - direction.begin,
-                               MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t count = ::send(direction.to, direction.buffer + direction.begin, direction.end - direction.begin,
+                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     direction.begin += static_cast<size_t>(count);
     direction.passed->fetch_add(static_cast<uint64_t>(count), std::memory_order_relaxed);
@@ -157,13 +157,13 @@ class Relay::Shared::Loop {
 
   void accept_one() const {
     Connection* connection = free_place();
-    const int near = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int near = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (near < 0 || connection == nullptr) return;
-    const int far = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int far = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in address = loopback(target_);
-    if (far < 0 || connect(far, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      close(near);
-      if (far >= 0) close(far);
+    if (far < 0 || ::connect(far, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      ::close(near);
+      if (far >= 0) ::close(far);
       return;
     }
     send_at_once(near);
@@ -178,13 +178,13 @@ class Relay::Shared::Loop {
     direction.to = to;
     direction.passed = &passed;
     direction.allowance = burst_;
-    direction.counted = now();
+    direction.counted = monotonic_seconds();
     direction.begin = direction.end = 0;
   }
 
   static void close_both(Connection& connection) {
-    close(connection.up.from);
-    close(connection.up.to);
+    ::close(connection.up.from);
+    ::close(connection.up.to);
     connection.open = false;
   }
 
@@ -196,43 +196,43 @@ class Relay::Shared::Loop {
 };
 
 Relay::Relay(uint16_t target, double bytes_per_second) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (listener < 0) fail("socket");
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0) fail_relay("socket");
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
-  if (bind(listener, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-      listen(listener, kMostConnections) != 0 ||
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    close(listener);
-    fail("no port at 127.0.0.1");
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      ::listen(listener, kMostConnections) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    ::close(listener);
+    fail_relay("no port at 127.0.0.1");
   }
   port_ = ntohs(address.sin_port);
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    close(listener);
-    fail("memory");
+    ::close(listener);
+    fail_relay("memory");
   }
   shared_ = new (memory) Shared;
-  const pid_t own = getpid();
-  pid_ = fork();
+  const pid_t own = ::getpid();
+  pid_ = ::fork();
   if (pid_ == 0) {
     begin_child(own);
     // The sockets of this process would stay open in the child.
-    if (listener > 3) close_range(3, static_cast<unsigned>(listener) - 1, 0);
-    close_range(static_cast<unsigned>(listener) + 1, ~0U, 0);
+    if (listener > 3) ::close_range(3, static_cast<unsigned>(listener) - 1, 0);
+    ::close_range(static_cast<unsigned>(listener) + 1, ~0U, 0);
     Shared::Loop(*shared_, listener, target, bytes_per_second).run();
   }
-  close(listener);
+  ::close(listener);
   if (pid_ < 0) {
-    munmap(shared_, sizeof(Shared));
-    fail("fork");
+    ::munmap(shared_, sizeof(Shared));
+    fail_relay("fork");
   }
 }
 
 Relay::~Relay() {
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  munmap(shared_, sizeof(Shared));
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  ::munmap(shared_, sizeof(Shared));
 }
 
 LinkBytes Relay::bytes() const { return {shared_->up.load(), shared_->down.load()}; }

@@ -12,18 +12,18 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kSteps = 64, kColumns = 32;  // of one super-batch
-constexpr size_t kBatches = 4;                 // different super-batches, used in turns
+constexpr int64_t kBatchSteps = 64, kBatchColumns = 32;  // of one super-batch
+constexpr size_t kBatches = 4;                           // different super-batches, used in turns
 
 RunConfig trainer_config() {
-  RunConfig config = bench_config(kColumns);
-  config.rollout.length = kSteps;
-  config.trainer.super_batch = kSteps * kColumns;
+  RunConfig config = bench_config(kBatchColumns);
+  config.rollout.length = kBatchSteps;
+  config.trainer.super_batch = kBatchSteps * kBatchColumns;
   return config;
 }
 
-SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
-  std::vector<int32_t> columns(kColumns);
+SuperBatch bare_batch(const RolloutPtr& rollout, uint64_t index) {
+  std::vector<int32_t> columns(kBatchColumns);
   std::iota(columns.begin(), columns.end(), 0);
   return {.index = index, .samples = rollout->samples, .parts = {{rollout, columns}}};
 }
@@ -32,7 +32,8 @@ SuperBatch batch_of(const RolloutPtr& rollout, uint64_t index) {
 class BareTrainer {
  public:
   BareTrainer(const RunContext& context, const std::vector<RolloutPtr>& rollouts) : learner_(learner_of(context)) {
-    for (size_t i = 0; i < rollouts.size(); ++i) staged_.push_back(learner_->stager()->stage(batch_of(rollouts[i], i)));
+    for (size_t i = 0; i < rollouts.size(); ++i)
+      staged_.push_back(learner_->stager()->stage(bare_batch(rollouts[i], i)));
   }
 
   std::vector<double> run(double seconds) {
@@ -61,7 +62,7 @@ BenchReport bench_trainer(double seconds) {
   std::vector<RolloutPtr> rollouts;
   std::vector<BenchTraining::Batch> batches;
   for (size_t i = 0; i < kBatches; ++i) {
-    rollouts.push_back(made_rollout(*policy, cart_pole_input(kSteps * kColumns), kSteps, i));
+    rollouts.push_back(made_rollout(*policy, cart_pole_input(kBatchSteps * kBatchColumns), kBatchSteps, i));
     batches.push_back({rollouts.back()});
   }
   BareTrainer bare(*context, rollouts);
@@ -84,7 +85,7 @@ BenchReport bench_trainer(double seconds) {
   } while (seconds_since(start) + turn < seconds);
 
   const double wait_fraction = waited / (waited + trained);
-  const nlohmann::ordered_json json{{"samples_per_update", kSteps * kColumns},
+  const nlohmann::ordered_json json{{"samples_per_update", kBatchSteps * kBatchColumns},
                                     {"epochs", context->config.trainer.epochs},
                                     {"minibatches", context->config.trainer.minibatches},
                                     {"turns", ratios.size()},
@@ -92,15 +93,15 @@ BenchReport bench_trainer(double seconds) {
                                     {"wait_fraction", wait_fraction},
                                     {"update_ms", 1e3 * median(update_seconds)},
                                     {"bare_update_ms", 1e3 * median(bare_seconds)}};
-  return {
-      json.dump(),
-      {"updates of " + format_count(kSteps * kColumns) + " samples, " + std::to_string(context->config.trainer.epochs) +
-           " epochs of " + std::to_string(context->config.trainer.minibatches) + " minibatches; medians of " +
-           std::to_string(ratios.size()) + " turns",
-       "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
-       "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " +
-           format_number(median(ratios), 3) + " of the bare loop",
-       "waiting    " + format_number(100 * wait_fraction, 2) + " % of the trainer's time"}};
+  return {json.dump(),
+          {"updates of " + format_count(kBatchSteps * kBatchColumns) + " samples, " +
+               std::to_string(context->config.trainer.epochs) + " epochs of " +
+               std::to_string(context->config.trainer.minibatches) + " minibatches; medians of " +
+               std::to_string(ratios.size()) + " turns",
+           "bare loop  " + format_number(1e3 * median(bare_seconds), 2) + " ms per update",
+           "trainer    " + format_number(1e3 * median(update_seconds), 2) + " ms per update, " +
+               format_number(median(ratios), 3) + " of the bare loop",
+           "waiting    " + format_number(100 * wait_fraction, 2) + " % of the trainer's time"}};
 }
 
 }  // namespace troupe
