@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/bench_command.h"
+
 namespace troupe {
 
 struct BenchReport {
@@ -28,6 +30,25 @@ BenchReport bench_sampling(double seconds);
 BenchReport bench_inference(double seconds);
 // The overhead of an update by the trainer over a plain loop, and how long the trainer waits if data is always ready.
 BenchReport bench_trainer(double seconds);
+// Updates of a control policy on one rank that has all shards and one thread, and on several ranks of one thread each,
+// of which all but the first are processes of their own; with the same made-up samples and in turns. At least two
+// updates in each way.
+//
+// With a limit on the connections of the ranks (tools/bench/relay.h) also what share of the transfers is hidden behind
+// computation: 1 - (T_ranks - T_compute) / T_transfers, of rank 0, where
+//   T_ranks      is the time of an update over the limited connections,
+//   T_compute    that of an update over connections without a limit, less its stages.exchange, the time in which rank
+//                0 waits for the other ranks or sends to them: it computes for so long,
+//   T_transfers  the bytes that pass the connection of a rank in an update, divided by the limit: the samples of its
+//                shards, and everything that it exchanges. The sum of both directions, as if they took turns; and the
+//                longer direction alone, as both may pass at once.
+// So 0 means that all transfers, one after the other, come on top of the computation, and 1 that they cost nothing. All
+// else that takes time also counts against it: processor time of messages, ranks that wait for a slower one, delays of
+// the relay. With the longer direction the share may be below 0.
+BenchReport bench_trainer_ranks(const TrainerBenchOptions& options, double seconds);
+// The time in which two ranks, of which one is a process of its own, exchange gradients over loopback: from the result
+// of a round to that of the next, which is a message of that size in each direction. The learners compute nothing.
+BenchReport bench_exchange(int64_t bytes, double seconds);
 // The time of a draw from a full buffer over the number of its samples, and of a credit over the number of workers.
 BenchReport bench_replay(double seconds);
 // The time of distributing 1e3 to 1e5 sequences over ranks, and the imbalance, next to greedy and the lower bound.

@@ -44,10 +44,18 @@ BenchReport report_weights(double seconds, bool nccl) {
                format_number(b.ratio_to_bare_broadcast, 2) + " of the bare broadcast's speed"}};
 }
 
-BenchReport measure(const std::string& what, double seconds, bool nccl) {
+BenchReport measure_trainer(const TrainerBenchOptions& options, double seconds) {
+  if (options.exchange > 0) return bench_exchange(options.exchange, seconds);
+  if (options.ranks > 1) return bench_trainer_ranks(options, seconds);
+  return bench_trainer(seconds);
+}
+
+BenchReport measure(const BenchOptions& options) {
+  const std::string& what = options.what;
+  const double seconds = options.seconds;
   if (what == "sampling") return bench_sampling(seconds);
   if (what == "inference") return bench_inference(seconds);
-  if (what == "trainer") return bench_trainer(seconds);
+  if (what == "trainer") return measure_trainer(options.trainer, seconds);
   if (what == "replay") return bench_replay(seconds);
   if (what == "gae") return bench_gae(seconds);
   if (what == "vtrace") return bench_vtrace(seconds);
@@ -63,7 +71,7 @@ BenchReport measure(const std::string& what, double seconds, bool nccl) {
   if (what == "lag_figures") return bench_lag_figures(seconds);
   if (what == "verdicts") return bench_verdicts(seconds);
   if (what == "stats") return bench_stats(seconds);
-  if (what == "weights") return report_weights(seconds, nccl);
+  if (what == "weights") return report_weights(seconds, options.nccl);
   throw InvariantError("no such benchmark: " + what);
 }
 
@@ -100,7 +108,7 @@ void plot(const std::string& json, const std::string& file) {
 int run_bench(const BenchOptions& options) {
   const StopSignals signals("stopped; nothing was measured");  // at once: there is nothing to lose
   if (!options.plot.empty()) check_plot(options.plot);
-  const BenchReport report = measure(options.what, options.seconds, options.nccl);
+  const BenchReport report = measure(options);
   if (options.json) {
     std::cout << report.json << std::endl;
   } else {
