@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "runtime/base/errors.h"
 #include "tools/bench/timing.h"
@@ -39,22 +40,31 @@ WeightsPtr RoundLearner::snapshot(PolicyVersion version) const {
 
 std::shared_ptr<const Stager> RoundLearner::stager() const { return std::make_shared<const EmptyStager>(); }
 
-void RoundLearner::begin(std::span<StagedBatch* const>, double) { round_ = 0; }
-
-RankPart RoundLearner::say() {
-  RankPart part{held_, {}, {}};
-  for (const ShardRange& branch : branches_of(held_, options_.shards)) part.branches.push_back({branch, gradients_});
-  return part;
+void RoundLearner::begin(std::span<StagedBatch* const>, double) {
+  round_ = held_.count == options_.shards ? options_.rounds : 0;
+  said_ = false;
 }
 
-void RoundLearner::deliver(RoundResult all) {
-  TROUPE_CHECK(all.gradients.size() == options_.floats, all.gradients.size(), options_.floats);
+// The gradients are one piece.
+Advance RoundLearner::advance() {
+  if (round_ == options_.rounds) return Advance::done;
+  if (std::exchange(said_, true)) return Advance::waits;
+  RankPart part{held_, {}, {}};
+  for (const ShardRange& branch : branches_of(held_, options_.shards)) part.branches.push_back({branch, gradients_});
+  say_({round_, 0}, std::move(part));
+  return Advance::waits;
+}
+
+void RoundLearner::deliver(const RoundPiece& piece, RoundResult all) {
+  TROUPE_CHECK(piece.round == round_ && all.gradients.size() == options_.floats, piece.round, round_,
+               all.gradients.size());
   const auto sum = all.gradients.view<float>();
   TROUPE_CHECK(sum.front() == static_cast<float>(options_.shards), sum.front());
   const double at = steady_seconds();
   if (seconds_ != nullptr && round_ > 0) seconds_->push_back(at - delivered_);
   delivered_ = at;
   ++round_;
+  said_ = false;
 }
 
 double RoundLearner::imitate(StagedBatch&, double) { throw InvariantError("nothing to imitate"); }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/policy.h"
@@ -30,12 +31,12 @@ class RoundLearner final : public Learner {
   WeightsPtr snapshot(PolicyVersion version) const override;
   std::shared_ptr<const Stager> stager() const override;
   void begin(std::span<StagedBatch* const> shards, double progress) override;
-  Advance advance() override { return round_ < options_.rounds ? Advance::waits : Advance::done; }
+  Advance advance() override;
   UpdateReport finish() override { return {.steps = options_.rounds}; }
   void abandon() override { round_ = options_.rounds; }
   void hold_shards(ShardRange shards) override { held_ = shards; }
-  RankPart say() override;
-  void deliver(RoundResult all) override;
+  void say_to(SayPiece say) override { say_ = std::move(say); }
+  void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   LearnerState save() const override { return {}; }
   void begin_from(const std::map<std::string, Array>&) override {}
@@ -47,7 +48,9 @@ class RoundLearner final : public Learner {
   std::shared_ptr<const Signature> signature_;
   Array gradients_;  // [floats] float32 of each shard
   ShardRange held_;
+  SayPiece say_;
   uint64_t round_ = 0;    // of the update under way
+  bool said_ = false;     // in that round
   double delivered_ = 0;  // when the round before was; seconds of the steady clock
 };
 
