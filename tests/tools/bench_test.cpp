@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -19,9 +20,10 @@ namespace {
 
 using nlohmann::json;
 
-json bench(const std::string& name) {
-  const test::CommandResult result =
-      test::run_command({test::built_program("troupe"), "bench", name, "--seconds", "1", "--json"});
+json bench(const std::string& name, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> command{test::built_program("troupe"), "bench", name, "--seconds", "1", "--json"};
+  command.insert(command.end(), flags.begin(), flags.end());
+  const test::CommandResult result = test::run_command(command);
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   CHECK(result.out.find('\n') == result.out.size() - 1);
@@ -65,6 +67,36 @@ TEST_CASE("bench trainer: the cost over a bare loop, and the share of time spent
   check_between(result.at("ratio_to_bare_loop"), 0.1, 10);
   check_between(result.at("wait_fraction"), 0, 1);
   check_between(result.at("update_ms"), 0, 1e5);
+}
+
+TEST_CASE("bench trainer --ranks: updates on one rank and on two processes, and what a limited connection costs") {
+  const json result = bench(
+      "trainer", {"--ranks", "2", "--link", "1000", "--hidden", "16,16", "--observations", "4", "--minibatch", "64"});
+  CHECK(result.at("minibatch") == 64);
+  CHECK(result.at("turns") >= 1);
+  const double one = result.at("one_rank").at("update_ms"), two = result.at("several_ranks").at("update_ms");
+  check_between(one, 0, 1e5);
+  check_between(two, 0, 1e5);
+  CHECK(result.at("one_rank").at("exchange_ms") == 0);
+  check_between(result.at("several_ranks").at("exchange_ms"), 0, two);
+  check_between(result.at("ratio_of_one_to_several"), 0, 100);
+  const json& link = result.at("link");
+  // Each of four steps sends all gradients up, and their sums down; the samples of a shard go down too.
+  const double gradients = result.at("gradient_bytes");
+  CHECK(link.at("up_bytes") > 4 * gradients);
+  CHECK(link.at("down_bytes") > 4 * gradients + 4 * 32 * 4 * sizeof(float));
+  check_between(link.at("down_bytes"), 0, 100 * gradients + 1e6);
+  const double transfers = link.at("up_ms").get<double>() + link.at("down_ms").get<double>();
+  CHECK(link.at("hidden_of_both_directions").get<double>() ==
+        doctest::Approx(1 - (link.at("update_ms").get<double>() - link.at("computing_ms").get<double>()) / transfers));
+}
+
+TEST_CASE("bench trainer --exchange: the time of a round between two processes") {
+  const json result = bench("trainer", {"--exchange", "40000"});
+  CHECK(result.at("bytes") == 40'000);
+  CHECK(result.at("rounds") > 10);
+  check_between(result.at("round_p50_us"), 10, 1e6);
+  CHECK(result.at("round_p99_us") >= result.at("round_p50_us"));
 }
 
 TEST_CASE("bench balance: differencing is never less balanced than greedy, nor better than the lower bound") {

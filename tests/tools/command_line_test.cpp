@@ -88,6 +88,13 @@ TEST_CASE("command_line: the other commands that compute carry their values") {
   CHECK((play.prompt == "3>" && play.temperature == 0.5 && !play.greedy && play.episodes == 4));
   CHECK(options_of<read_bench>({"trainer", "--seconds", "0.5"}).seconds == 0.5);
   CHECK(options_of<read_bench>({"gae"}).seconds == 5);
+  const TrainerBenchOptions ranks = options_of<read_bench>({"trainer", "--ranks", "3", "--link", "100", "--hidden",
+                                                            "8,16", "--observations", "5", "--minibatch", "32"})
+                                        .trainer;
+  CHECK((ranks.ranks == 3 && ranks.link == 100 && ranks.observations == 5 && ranks.minibatch == 32));
+  CHECK(ranks.hidden.sizes == std::vector<int64_t>{8, 16});
+  CHECK(ranks.hidden.text() == "8,16");
+  CHECK(options_of<read_bench>({"trainer", "--exchange", "40000"}).trainer.exchange == 40'000);
 }
 
 TEST_CASE("command_line: the commands that need no LibTorch carry their values") {
