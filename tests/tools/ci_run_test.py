@@ -61,7 +61,7 @@ class CiRun(unittest.TestCase):
     def test_the_tests_come_first_and_changed_files_are_bounded(self):
         self.run_ci()
         self.assertEqual(self.calls(), [
-            "setup --tests --check CI=true",
+            "setup --tests --check --launchers CI=true",
             "setup --tests CI=true",
             "cmake --preset release -DTROUPE_WERROR=ON CI=true",
             "cmake --build build/release -j 2 CI=true",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests how tools/setup treats .venv and the hooks of git. What it would download or ask of the system is replaced by stubs."""
+"""Tests how tools/setup treats .venv, system packages and the hooks of git. Stubs replace what it would download or ask of the system."""
 
 import os
 import pathlib
@@ -24,6 +24,25 @@ case "$*" in
   *) exec "{python}" "$@" ;;
 esac
 """
+# Of a package that `missing` names, dpkg-query knows nothing. apt-get logs how it was called.
+DPKG_QUERY = """#!/bin/sh
+for package; do :; done
+grep -qsx "$package" "{root}/missing" || echo installed
+"""
+APT_GET = """#!/bin/sh
+echo "apt-get $*" >>"{root}/log"
+"""
+SUDO = """#!/bin/sh
+case "$1" in -v | -n) ;; *) exec "$@" ;; esac
+"""
+SYSTEMCTL = """#!/bin/sh
+echo "systemctl $*" >>"{root}/log"
+"""
+DF = """#!/bin/sh
+echo Filesystem 1024-blocks Used Available
+echo stub 100000000 0 100000000
+"""
+LAUNCHERS = "openmpi-bin munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins".split()
 FIND_TORCH = 'print("/torch\\t2.13\\tcpu")\n'
 
 
@@ -41,7 +60,8 @@ class Setup(unittest.TestCase):
 
     def setup(self, *words, cwd=None, **environment):
         path = f"{self.tree.root}/stubs:{os.environ['PATH']}"
-        return self.tree.run("tools/setup", *(words or ["--check"]), cwd=cwd, PATH=path, TROUPE_SKIP_PACKAGES="1", **environment)
+        environment = {"TROUPE_SKIP_PACKAGES": "1"} | environment
+        return self.tree.run("tools/setup", *(words or ["--check"]), cwd=cwd, PATH=path, **environment)
 
     def succeed(self, *words, **environment):
         done = self.setup(*words, **environment)
@@ -102,6 +122,42 @@ class Setup(unittest.TestCase):
         self.venv.mkdir()
         self.succeed()
         self.assertEqual(self.log(), [f"venv {self.venv}", "pip install"])
+
+    # System packages.
+
+    def installed(self, *words):
+        """The packages that a set-up with these words installs on a machine without those of `missing`."""
+        for name, text in {"dpkg-query": DPKG_QUERY, "apt-get": APT_GET, "sudo": SUDO, "systemctl": SYSTEMCTL, "df": DF}.items():
+            self.tree.write(f"stubs/{name}", text.format(root=self.tree.root), executable=True)
+        self.succeed(*words, TROUPE_SKIP_PACKAGES="0")
+        calls = [line.split() for line in self.log() if line.startswith("apt-get")]
+        installing = [call[call.index("--no-install-recommends") + 1 :] for call in calls if "install" in call]
+        return [package for packages in installing for package in packages]
+
+    def test_launchers_are_installed_when_they_are_asked_for(self):
+        self.tree.write("missing", "\n".join(LAUNCHERS) + "\n")
+        self.assertEqual(self.installed("--launchers"), LAUNCHERS)
+
+    def test_only_the_launchers_that_are_missing_are_installed(self):
+        self.tree.write("missing", "openmpi-bin\n")
+        self.assertEqual(self.installed("--launchers"), ["openmpi-bin"])
+
+    def test_launchers_are_not_installed_for_the_build(self):
+        self.tree.write("missing", "\n".join(["ninja-build", *LAUNCHERS]) + "\n")
+        self.tree.write("tools/requirements-test.txt", "pytest\n")
+        self.tree.write("tools/requirements-wheel.txt", "auditwheel\n")
+        self.assertEqual(self.installed("--tests"), ["ninja-build"])
+
+    def test_services_of_launchers_stay_off(self):
+        self.tree.write("missing", "ninja-build\nmunge\nslurmd\n")
+        self.installed("--launchers")
+        if not pathlib.Path("/run/systemd/system").is_dir():
+            self.skipTest("this machine does not start services with systemd")
+        about = [line for line in self.log() if line.startswith("systemctl") or "install" in line]
+        self.assertEqual([line.split()[:2] for line in about], [
+            ["systemctl", "mask"], ["apt-get", "-y"], ["systemctl", "unmask"], ["systemctl", "disable"]])
+        for line in about[:1] + about[2:]:
+            self.assertEqual(line.split()[-2:], ["munge", "slurmd"])
 
     # The hook.
 
