@@ -8,44 +8,25 @@ A launcher that is missing is skipped with a message. Slurm needs root: the test
 on this machine and in a temporary folder. The test is skipped if nothing could be tried (exit code 77).
 """
 
-import importlib.util
 import json
 import os
 import pathlib
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests.support import launchers  # noqa: E402
+from tests.support.launchers import PATIENCE, wait_for  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build/release"
-PATIENCE = 180  # seconds, for a busy machine
 SETTINGS = (
     "stats.interval_ms=100 trainer.super_batch=1024 rollout.length=16 env.rows=8 evaluation.every_updates=0 "
     "stop.env_steps=0 stop.updates=1000000"
 ).split()
-SSH = """#!/bin/sh
-# ssh -tt HOST COMMAND, on this machine.
-exec setsid sh -c "exec $(printf %s "$3" | sed 's/^cd .* && TROUPE/env TROUPE/')"
-"""
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"no {what} within {PATIENCE} s")
-        time.sleep(0.1)
 
 
 class Example(unittest.TestCase):
@@ -56,13 +37,14 @@ class Example(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
         self.run_folder = self.folder / "run"
-        (self.folder / "bin").mkdir()
-        self.environment = dict(os.environ, PATH=f"{self.folder}/bin:{BUILD}:{os.environ['PATH']}")
+        self.environment = launchers.environment_of(self.folder, BUILD)
 
-    def need(self, *programs):
-        for program in programs:
-            if not shutil.which(program, path=self.environment["PATH"]):
-                self.skipTest(f"there is no {program}")
+    def prepare(self, launcher):
+        """Skips the test if this machine lacks the launcher."""
+        try:
+            return launcher(self.folder, self.environment)
+        except launchers.Missing as missing:
+            self.skipTest(str(missing))
 
     def example(self, name, replaced=("", "")):
         """A copy of an example, with the line changed that its comment says to change."""
@@ -83,15 +65,9 @@ class Example(unittest.TestCase):
         # In a group of its own, as a shell starts it: Ctrl-C reaches all of it.
         process = subprocess.Popen(command, env=self.environment, cwd=self.folder, stdout=output, stderr=output, start_new_session=True)
         self.addCleanup(process.wait)
-        self.addCleanup(self.kill_run)
+        self.addCleanup(launchers.kill_rank_0, self.run_folder)
         self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
         return process
-
-    def kill_run(self):
-        """Without rank 0 the launcher ends the others."""
-        endpoints = self.run_folder / "endpoints.json"
-        if endpoints.exists():
-            os.kill(json.loads(endpoints.read_text())["pid"], signal.SIGKILL)
 
     def log(self):
         file = self.run_folder / "log.txt"
@@ -133,105 +109,28 @@ class Example(unittest.TestCase):
 
 class Launchers(Example):
     def test_torchrun(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("there is no torchrun, because Python has no torch")
-        script = self.folder / "bin/torchrun"
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m torch.distributed.run "$@"\n')
-        script.chmod(0o755)
+        self.prepare(launchers.torchrun)
         self.check_signals(["sh", self.example("torchrun.sh")], "rank 0 of 2 (torchrun: RANK)")
 
-    def prepare_mpi(self):
-        self.need("mpirun.openmpi")
-        os.symlink(shutil.which("mpirun.openmpi"), self.folder / "bin/mpirun")
-        self.environment |= {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        }
-
     def test_mpi(self):
-        self.prepare_mpi()
+        self.prepare(launchers.open_mpi)
         self.check_signals(["sh", self.example("mpi.sh")], "rank 0 of 2 (MPI: OMPI_COMM_WORLD_RANK)")
 
     def test_mpi_at_a_terminal(self):
-        self.prepare_mpi()
+        self.prepare(launchers.open_mpi)
         self.check_signals(["sh", self.example("mpi.sh")], "rank 0 of 2 (MPI: OMPI_COMM_WORLD_RANK)", to_group=True)
 
     def test_ssh(self):
-        script = self.folder / "bin/ssh"
-        script.write_text(SSH)
-        script.chmod(0o755)
-        self.environment["HOSTS"] = "127.0.0.1 localhost"
-        self.check_signals(["sh", self.example("ssh.sh", ("5599", str(free_port())))], "rank 0 of 2 (TROUPE_RANK)")
-
-
-SLURM = """ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-CredType=cred/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-MpiDefault=none
-ReturnToService=2
-NodeName=127.0.0.[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{second}] State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+        self.prepare(launchers.ssh)
+        self.check_signals(["sh", self.example("ssh.sh", ("5599", str(launchers.free_port())))], "rank 0 of 2 (TROUPE_RANK)")
 
 
 class Slurm(Example):
-    """Two nodes on this machine, whose names are addresses of it."""
-
     def setUp(self):
         super().setUp()
-        self.need("munged", "slurmctld", "slurmd", "srun", "sbatch")
-        if os.geteuid() != 0:
-            self.skipTest("Slurm is started by root only")
-        host = socket.gethostname()
-        for folder in ("munge", "state", "127.0.0.1", "127.0.0.2"):
-            (self.folder / folder).mkdir()
-        key = self.folder / "munge/key"
-        key.write_bytes(os.urandom(1024))
-        key.chmod(0o400)
-        munge = self.folder / "munge"
-        self.daemon(
-            "munged",
-            "--foreground",
-            "--force",
-            f"--key-file={key}",
-            f"--socket={munge}/socket",
-            f"--pid-file={munge}/pid",
-            f"--log-file={munge}/log",
-            f"--seed-file={munge}/seed",
-        )
-        wait_for((munge / "socket").exists, "munged")
-        config = self.folder / "slurm.conf"
-        port = free_port()
-        config.write_text(SLURM.format(host=host, folder=self.folder, controller=free_port(), first=port, second=port + 1))
-        self.environment["SLURM_CONF"] = str(config)
-        self.daemon("slurmctld", "-D")
-        for node in ("127.0.0.1", "127.0.0.2"):
-            self.daemon("slurmd", "-D", "-N", node)
-        wait_for(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == "2 idle", "two idle nodes")
-
-    def daemon(self, *command):
-        with open(self.folder / f"{command[0]}.out", "ab") as output:
-            process = subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-
-    def ask(self, *command):
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout.strip()
+        nodes = self.prepare(launchers.Slurm)
+        self.addCleanup(nodes.close)
+        self.ask = nodes.ask
 
     def test_a_job_is_queued_again_before_its_limit(self):
         script = self.example("slurm.sbatch")
