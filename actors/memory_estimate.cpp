@@ -195,8 +195,8 @@ MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes) {
 }
 
 // A rank process may be lost, so rank 0 keeps weights and moments from before the update; with divided moments it does
-// not, but has those of all ranks while it saves. The ranks of a deterministic run are in its process, each with weights,
-// gradients and moments.
+// not, but has those of all ranks while it saves. The ranks of a deterministic run are in its process, each with
+// weights, gradients and moments.
 MemoryNeed memory_of_ranks(const RunConfig& config, double model_bytes, double sample_bytes) {
   const TrainerConfig& t = config.trainer;
   const double others = to_double(t.ranks - 1);

@@ -1,6 +1,7 @@
 #pragma once
 // The learner of a simulated run, of one of its ranks. An update of several ranks has one round or two of one piece or
-// two, in which it checks what it is told. What an update does to the World happens when rank 0 completes it, and once. One thread.
+// two, in which it checks what it is told. What an update does to the World happens when rank 0 completes it, and once.
+// One thread.
 
 #include <cstdint>
 #include <map>
@@ -63,7 +64,7 @@ class FakeLearner final : public Learner {
   // Of the update under way:
   size_t batches_ = 0;
   uint64_t round_ = 0, rounds_ = 0;
-  uint64_t open_ = 0;  // pieces of the round that have not come; gradients are piece 0, numbers that after them
+  uint64_t open_ = 0;     // pieces of the round that have not come; gradients are piece 0, numbers that after them
   bool skipped_ = false;  // rank 0 decides that, and says it in the first round
 };
 

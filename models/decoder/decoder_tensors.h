@@ -31,9 +31,8 @@ struct LayerTensors {
   // Calls it with each tensor, also the empty ones.
   template <class Call>
   void for_each(Call call) const {
-    for (const std::span<T>* tensor :
-         {&input_norm, &query, &key, &value, &output, &post_norm, &gate, &up, &down, &query_bias, &key_bias,
-          &value_bias, &query_norm, &key_norm})
+    for (const std::span<T>* tensor : {&input_norm, &query, &key, &value, &output, &post_norm, &gate, &up, &down,
+                                       &query_bias, &key_bias, &value_bias, &query_norm, &key_norm})
       call(*tensor);
     for (const LoraTensors<T>& each : lora) {
       call(each.a);

@@ -27,8 +27,8 @@ class MlpStack {
 
   // [B, inputs] -> [B, outputs]. The result stays valid, and run_back() may be called, until the next run().
   at::Tensor run(at::Tensor x);
-  // Adds to the gradients of the layers, and calls `complete`, if there is one, after each of them. Returns the gradient
-  // of the input, undefined unless needed.
+  // Adds to the gradients of the layers, and calls `complete`, if there is one, after each of them. Returns the
+  // gradient of the input, undefined unless needed.
   using Complete = std::function<void(ElementRange)>;
   at::Tensor run_back(at::Tensor gradient, bool need_input_gradient, const Complete& complete = {});
 

@@ -323,8 +323,9 @@ TEST_CASE("messages: a signature round-trips, and an invalid one is refused") {
 
 TEST_CASE("messages: what ranks tell each other survives serialization") {
   Fixture f;
-  RankSaid said{
-      {7, 9}, {3, 4}, {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}, {odd_floats(), Array()}}};
+  RankSaid said{{7, 9},
+                {3, 4},
+                {{1, 2}, {{1.5, -0.0, INFINITY, NAN, 5e-324}, {}}, {{{1, 2}, odd_floats()}}, {odd_floats(), Array()}}};
   const RankSaid back = f.round_trip(said);
   CHECK(back.attempt == said.attempt);
   CHECK(back.piece == RoundPiece{3, 4});
