@@ -153,6 +153,7 @@ void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   if (!st.ended && rank >= st.slices)
     log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
   self->demonitor(lost.actor.address());
+  st.parts.forget(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
   if (rank < st.slices && !st.ended)
     throw std::runtime_error(lost.name + " is gone (" + why + "), and with trainer.zero " +
