@@ -42,9 +42,10 @@ BenchReport bench_trainer(double seconds);
 //   T_transfers  the bytes that pass the connection of a rank in an update, divided by the limit: the samples of its
 //                shards, and everything that it exchanges. The sum of both directions, as if they took turns; and the
 //                longer direction alone, as both may pass at once.
-// So 0 means that all transfers, one after the other, come on top of the computation, and 1 that they cost nothing. All
-// else that takes time also counts against it: processor time of messages, ranks that wait for a slower one, delays of
-// the relay. With the longer direction the share may be below 0.
+// The difference is that of the same turn, its median over the turns: on a machine whose speed changes, only many turns
+// tell. So 0 means that all transfers, one after the other, come on top of the computation, and 1 that they cost
+// nothing. All else that takes time also counts against it: processor time of messages, ranks that wait for a slower
+// one, delays of the relay. With the longer direction the share may be below 0.
 BenchReport bench_trainer_ranks(const TrainerBenchOptions& options, double seconds);
 // The time in which two ranks, of which one is a process of its own, exchange gradients over loopback: from the result
 // of a round to that of the next, which is a message of that size in each direction. The learners compute nothing.

@@ -20,6 +20,8 @@ namespace {
 constexpr double kMegabyte = 1e6;
 constexpr size_t kRankBatches = 2;  // different super-batches, used in turns
 
+std::string megabytes(double bytes) { return format_number(bytes / kMegabyte, 2) + " MB"; }
+
 std::vector<BenchTraining::Batch> batches_of(const RunContext& context, int64_t observations) {
   const std::unique_ptr<Policy> policy = context.make_policy();
   const int64_t rows = kBenchSteps * context.config.env.rows;
@@ -57,7 +59,9 @@ class Way {
     bytes_ += slice.bytes;
   }
 
-  double last() const { return update_.back(); }
+  // Of the last turn.
+  double last_update() const { return update_.back(); }
+  double last_computing() const { return computing_.back(); }
   double update() const { return median(update_); }
   double exchange() const { return median(exchange_); }
   // Of rank 0.
@@ -78,17 +82,20 @@ class Way {
 struct Link {
   double megabytes_per_second = 0;
   double up = 0, down = 0;  // bytes of an update, through the connection of one rank
-  double ranks = 0, compute = 0;
+  double ranks = 0, compute = 0, exchange = 0;
+  double added = 0;  // ranks - compute, as a median over turns
 
   double seconds(double bytes) const { return bytes / (kMegabyte * megabytes_per_second); }
-  double hidden_of(double transfers) const { return 1 - (ranks - compute) / transfers; }
+  double hidden_of(double transfers) const { return 1 - added / transfers; }
   double hidden_of_both() const { return hidden_of(seconds(up + down)); }
   double hidden_of_longer() const { return hidden_of(seconds(std::max(up, down))); }
 
   nlohmann::ordered_json json() const {
     return {{"megabytes_per_second", megabytes_per_second},
             {"update_ms", 1e3 * ranks},
+            {"exchange_ms", 1e3 * exchange},
             {"computing_ms", 1e3 * compute},
+            {"added_ms", 1e3 * added},
             {"up_bytes", up},
             {"down_bytes", down},
             {"up_ms", 1e3 * seconds(up)},
@@ -98,18 +105,19 @@ struct Link {
   }
   std::string line(const std::string& name) const {
     const auto ms = [](double value) { return format_number(1e3 * value, 1) + " ms"; };
-    const auto direction = [&](double bytes) {
-      return ms(seconds(bytes)) + " (" + format_bytes(static_cast<uint64_t>(bytes)) + ")";
-    };
-    return name + ms(ranks) + " per update; computation " + ms(compute) + ", transfers up " + direction(up) +
-           " and down " + direction(down) + "; hidden: " + format_number(100 * hidden_of_both(), 1) + " % of both, " +
+    const auto direction = [&](double bytes) { return ms(seconds(bytes)) + " (" + megabytes(bytes) + ")"; };
+    return name + ms(ranks) + " per update, " + ms(exchange) + " of it exchange; " + ms(added) +
+           " more than the computation, which takes " + ms(compute) + "; transfers up " + direction(up) + " and down " +
+           direction(down) + "; hidden: " + format_number(100 * hidden_of_both(), 1) + " % of both, " +
            format_number(100 * hidden_of_longer(), 1) + " % of the longer one";
   }
 };
 
-Link link_of(const TrainerBenchOptions& options, const Way& direct, const Way& limited) {
+Link link_of(const TrainerBenchOptions& options, const Way& direct, const Way& limited,
+             const std::vector<double>& added) {
   const auto others = static_cast<double>(options.ranks - 1);
-  return {options.link, limited.up() / others, limited.down() / others, limited.update(), direct.computing()};
+  return {options.link,       limited.up() / others, limited.down() / others, limited.update(), direct.computing(),
+          limited.exchange(), median(added)};
 }
 
 std::string padded(std::string text) {
@@ -136,15 +144,18 @@ BenchReport bench_trainer_ranks(const TrainerBenchOptions& options, double secon
                     BenchRanks{.command = command, .link_bytes_per_second = kMegabyte * options.link});
 
   const double turn = seconds / 20;
-  std::vector<double> ratios;
+  std::vector<double> ratios, added;
   auto begun = BenchClock::now();
   double longest = 0;
   do {
     begun = BenchClock::now();
     one.measure(turn / 3);
     ranks.measure(turn / 3);
-    if (limited) limited->measure(turn / 3);
-    ratios.push_back(one.last() / ranks.last());
+    if (limited) {
+      limited->measure(turn / 3);
+      added.push_back(limited->last_update() - ranks.last_computing());
+    }
+    ratios.push_back(one.last_update() / ranks.last_update());
     longest = std::max(longest, seconds_since(begun));
   } while (seconds_since(start) + longest < seconds);
 
@@ -165,14 +176,14 @@ BenchReport bench_trainer_ranks(const TrainerBenchOptions& options, double secon
                               {"ratio_of_one_to_several", median(ratios)}};
   std::vector<std::string> lines{"updates of " + std::to_string(kBenchMinibatches) + " steps of " +
                                      format_count(static_cast<uint64_t>(minibatch)) + " samples; gradients of " +
-                                     format_bytes(gradients) + "; medians of " + std::to_string(ratios.size()) +
-                                     " turns",
+                                     megabytes(static_cast<double>(gradients)) + "; medians of " +
+                                     format_counted(ratios.size(), "turn"),
                                  padded("1 rank") + format_number(1e3 * one.update(), 1) + " ms per update",
                                  padded(of_ranks) + format_number(1e3 * ranks.update(), 1) + " ms per update, " +
                                      format_number(1e3 * ranks.exchange(), 1) + " ms of it exchange; " +
                                      format_number(median(ratios), 2) + " times as fast as 1 rank"};
   if (limited) {
-    const Link link = link_of(options, ranks, *limited);
+    const Link link = link_of(options, ranks, *limited, added);
     json["link"] = link.json();
     lines.push_back(link.line(padded(of_ranks + ", " + format_number(options.link, 0) + " MB/s")));
   }
