@@ -48,6 +48,7 @@ sys.dont_write_bytecode = True
 from tests.support import launchers  # noqa: E402
 
 PATIENCE = 120  # seconds for anything that must happen
+EXAMPLE = 600  # seconds for a run of an example
 SUPER_BATCH = 960  # can be divided among 2 to 6 ranks
 AFTER_FAULTS = 60  # seconds for which a run with --kills goes on
 SOLVED = 475
@@ -345,7 +346,7 @@ def run_example(name, prepare, options, folder):
         stack.callback(process.wait)
         stack.callback(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
         stack.callback(launchers.kill_rank_0, run)
-        code = process.wait(launchers.PATIENCE)
+        code = process.wait(EXAMPLE)
     seconds = time.monotonic() - begun
     if code != 0:
         raise RuntimeError(f"ended with {code}: {(folder / 'output').read_text()[-2000:]}")
@@ -389,6 +390,7 @@ def main():
     parser.add_argument("--launch", action="store_true", help="run the examples in examples/launch")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
+    sys.stdout.reconfigure(line_buffering=True)
     if min(options.ranks or [2]) < 2:
         parser.error("--ranks: expected 2 or more")
     if options.times < 1 or options.peer_timeout_ms < 100:
