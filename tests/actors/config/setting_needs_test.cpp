@@ -226,6 +226,7 @@ TEST_CASE("setting_needs: a setting that another one switches off may stay where
   config.deterministic = true;
   config.network.chunk_bytes = 8192;
   config.stats.interval = std::chrono::milliseconds(20);
+  config.trainer.zero = 1;  // with one rank
   CHECK(error_of(config) == "");
 }
 
@@ -260,6 +261,7 @@ TEST_CASE("setting_needs: help and documentation name the needs") {
         "model.critic \"shared\" or \"separate\"");
   CHECK(needs_of("env.isolate") == "only in runs on environments, with an environment in C, lib:FILE.so as env.id");
   CHECK(needs_of("network.chunk_bytes") == "only with deterministic false, else ignored");
+  CHECK(needs_of("trainer.zero") == "only with trainer.ranks above 1, else ignored");
   CHECK(needs_of("network.weights") == "only with deterministic false, else ignored");
   CHECK(needs_of("algorithm.entropy_coef") == "only with a learned standard deviation, if actions are continuous");
 }
