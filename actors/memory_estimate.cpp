@@ -163,6 +163,33 @@ std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& 
   return {memory_of_replay(config, rollout_bytes(config, env))};
 }
 
+// In what follows, sizes are in copies of the weights, and rank 0 has its own moments of all parameters besides.
+
+constexpr double kMoments = 2, kState = 3;  // the state of a learner: weights and moments
+
+// Moments of a rank.
+double moments_of_rank(const TrainerConfig& t) { return t.zero > 0 ? kMoments / to_double(t.ranks) : kMoments; }
+
+// In an update: the gradients of each rank, and their sum.
+double exchanged_gradients(const TrainerConfig& t) { return to_double(t.ranks) + 1; }
+
+// The ranks of a deterministic run are in its process, each with weights, gradients and moments.
+double copies_with_ranks_here(const TrainerConfig& t) {
+  const double of_rank = 2 + gradient_sums(t.shards) + moments_of_rank(t);
+  return to_double(t.ranks - 1) * of_rank + moments_of_rank(t) - kMoments + exchanged_gradients(t);
+}
+
+// The largest of what rank 0 has when it sends ranks the state, which it serializes once and has in parts for each; in
+// an update; and when it saves. A rank process may be lost, so it keeps the state from before the update; with divided
+// moments it does not, but gets those of all ranks and joins them to save, and has them twice when it divides them.
+double copies_with_rank_processes(const TrainerConfig& t) {
+  const bool divided = t.zero > 0;
+  const double sent = kState * to_double(t.ranks) + (divided ? kMoments : 0);
+  const double updated = exchanged_gradients(t) + (divided ? 0 : kState);
+  const double saved = divided ? 2 * kMoments - moments_of_rank(t) : 0;
+  return moments_of_rank(t) - kMoments + std::max({sent, updated, saved});
+}
+
 struct KindMemory {
   std::vector<MemoryNeed> (*needs)(const RunConfig& config, const EnvSpec& env);
   std::vector<MemoryNeed> (*possible)(const RunConfig& config, const EnvSpec& env);  // besides the statistics
@@ -194,17 +221,12 @@ MemoryNeed memory_of_replay(const RunConfig& config, double sample_bytes) {
   return {"trainer.super_batch", setting_text(config.trainer.super_batch), what, bytes};
 }
 
-// A rank process may be lost, so rank 0 keeps weights and moments from before the update; with divided moments it does
-// not, but has those of all ranks while it saves. The ranks of a deterministic run are in its process, each with
-// weights, gradients and moments.
 MemoryNeed memory_of_ranks(const RunConfig& config, double model_bytes, double sample_bytes) {
   const TrainerConfig& t = config.trainer;
-  const double others = to_double(t.ranks - 1);
-  const double copies = config.deterministic ? others * (4 + gradient_sums(t.shards)) : t.zero > 0 ? 2 : 3;
-  const double gradients = to_double(t.ranks) + 1;                 // of each rank, and their sum
+  const double copies = config.deterministic ? copies_with_ranks_here(t) : copies_with_rank_processes(t);
   const double samples = to_double(t.super_batch) * sample_bytes;  // of all shards of the next update
   return {"trainer.ranks", setting_text(t.ranks), "what rank 0 keeps for the other ranks",
-          (copies + gradients) * model_bytes + samples};
+          copies * model_bytes + samples};
 }
 
 std::vector<MemoryNeed> possible_memory(const RunConfig& config, const EnvSpec& env) {

@@ -28,6 +28,21 @@ MemoryNeed replay_of(const RunConfig& config, int32_t chunk = 1) {
   return need_of(possible_memory(config, spec_of(chunk)), "samples in replay");
 }
 
+struct Ranks {
+  int64_t ranks = 1, zero = 0;
+  bool deterministic = false;
+};
+
+// Copies of the weights that rank 0 of a run with 8 shards has for the others.
+double copies_for_ranks(const Ranks& run) {
+  RunConfig config;
+  config.trainer.shards = 8;
+  config.trainer.ranks = run.ranks;
+  config.trainer.zero = run.zero;
+  config.deterministic = run.deterministic;
+  return memory_of_ranks(config, 1, 0).bytes;
+}
+
 }  // namespace
 
 TEST_CASE("memory: the memory of replay follows from its capacity, also with a very large lag cap") {
@@ -72,28 +87,35 @@ TEST_CASE(
   CHECK(replay_of(config).bytes - plain == 1000 * (1 + 10 * 4 / 8));
 }
 
-TEST_CASE(
-    "memory: rank 0 keeps the state from before an update, gradients of each rank, and the samples of all shards") {
+TEST_CASE("memory: what rank 0 needs for other ranks is an entry of runs on environments with several ranks") {
   RunConfig config;
-  config.trainer.shards = 4;
-  const auto bytes = [&](int64_t ranks) {
-    config.trainer.ranks = ranks;
-    const MemoryNeed need = need_of(memory_needs(config, spec_of(1)), "what rank 0 keeps for the other ranks");
-    CHECK(need.setting == "trainer.ranks");
-    return need.bytes;
-  };
-  const double two = bytes(2), model = (bytes(4) - two) / 2;
-  CHECK(model > 0);
-  const double samples = two - (3 + 3) * model;
-  config.trainer.super_batch *= 2;
-  CHECK(bytes(2) - two == doctest::Approx(samples));
-  config.trainer.super_batch /= 2;
-  config.trainer.zero = 1;  // no copy of the weights, and the moments while a checkpoint is made
-  CHECK(bytes(2) - two == doctest::Approx(-model));
-  config.trainer.zero = 0;
-  config.deterministic = true;  // the others are here: weights, gradients with three sums, and moments
-  CHECK(bytes(2) - two == doctest::Approx((4 + 3 - 3) * model));
+  config.trainer.shards = config.trainer.ranks = 4;
+  const MemoryNeed need = need_of(memory_needs(config, spec_of(1)), "what rank 0 keeps for the other ranks");
+  CHECK(need.setting == "trainer.ranks");
+  CHECK(need.value == "4");
+  CHECK(need.bytes > 0);
+  CHECK(memory_of_ranks(config, 0, 10).bytes == 10.0 * static_cast<double>(config.trainer.super_batch));
   config.trainer.ranks = 1;
   const std::vector<MemoryNeed> alone = memory_needs(config, spec_of(1));
-  CHECK(std::ranges::none_of(alone, [](const MemoryNeed& need) { return need.setting == "trainer.ranks"; }));
+  CHECK(std::ranges::none_of(alone, [](const MemoryNeed& each) { return each.setting == "trainer.ranks"; }));
+}
+
+TEST_CASE("memory: rank 0 sends the state to each rank process, or has gradients of each and the state before") {
+  CHECK(copies_for_ranks({.ranks = 2}) == 6);   // serialized and in parts; or three of gradients, and the state
+  CHECK(copies_for_ranks({.ranks = 4}) == 12);  // serialized, and in parts for three
+  CHECK(copies_for_ranks({.ranks = 8}) == 24);
+}
+
+TEST_CASE("memory: with divided moments a rank has those of its slice, and of the others only while it divides them") {
+  // All moments are divided while the state that is sent has them: a half of them, or a quarter, besides.
+  CHECK(copies_for_ranks({.ranks = 2, .zero = 1}) == 6 + 1);
+  CHECK(copies_for_ranks({.ranks = 4, .zero = 1}) == 12 + 0.5);
+}
+
+TEST_CASE("memory: the ranks of a deterministic run are here, and with divided moments have them once together") {
+  // Each other one: weights, gradients with four sums, and moments. Gradients of all ranks and their sum.
+  CHECK(copies_for_ranks({.ranks = 2, .deterministic = true}) == (2 + 4 + 2) + 3);
+  CHECK(copies_for_ranks({.ranks = 4, .deterministic = true}) == 3 * (2 + 4 + 2) + 5);
+  CHECK(copies_for_ranks({.ranks = 2, .zero = 1, .deterministic = true}) == (2 + 4) + 3);
+  CHECK(copies_for_ranks({.ranks = 4, .zero = 1, .deterministic = true}) == 3 * (2 + 4) + 5);
 }
