@@ -33,10 +33,11 @@ void describe(TrainerConfig& c, Fields& fields) {
         "and sends it to the others (ZeRO, stage 1). A run that loses a rank then ends, and resumes from its last "
         "checkpoint. It changes nothing of the result",
         {.change = Change::at_resume, .needs = {kWithRanks}});
-  s.add(c.bucket_bytes, "bucket_bytes", between(64, 1 << 30),
-        "several ranks exchange gradients in buckets of so many bytes, each as soon as the backward pass has completed "
-        "it. It changes nothing of the result",
-        {.elsewhere = kWords<"bucket_cap_mb", "reduce_bucket_size">, .change = Change::at_resume, .needs = {kWithRanks}});
+  s.add(
+      c.bucket_bytes, "bucket_bytes", between(64, 1 << 30),
+      "several ranks exchange gradients in buckets of so many bytes, each as soon as the backward pass has completed "
+      "it. It changes nothing of the result",
+      {.elsewhere = kWords<"bucket_cap_mb", "reduce_bucket_size">, .change = Change::at_resume, .needs = {kWithRanks}});
   s.add(c.minibatches, "minibatches", between(1, 1e6), "optimizer steps per epoch",
         {.elsewhere = kWords<"num_minibatches">, .change = Change::before_first_update});
   s.add(c.micro_batch, "micro_batch", between(0, 1e9),
