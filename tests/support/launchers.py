@@ -44,6 +44,7 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 ReturnToService=2
+FirstJobId={first_job}
 NodeName=127.0.0.[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{second}] State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -123,9 +124,10 @@ class Slurm:
         need(environment, "munged", "slurmctld", "slurmd", "srun", "sbatch")
         if os.geteuid() != 0:
             raise Missing("Slurm is started by root only")
-        self.daemons = contextlib.ExitStack()
+        self.daemons, self.ready = contextlib.ExitStack(), False
         try:
             self.start()
+            self.ready = True
         except BaseException:
             self.close()
             raise
@@ -143,7 +145,9 @@ class Slurm:
         wait_for((munge / "socket").exists, "munged")
         config = self.folder / "slurm.conf"
         port = free_port()
-        config.write_text(SLURM.format(host=host, folder=self.folder, controller=free_port(), first=port, second=port + 1))
+        # Rank 0 listens on a port that follows from the number of the job: not on that of another test at the same time.
+        numbers = {"first": port, "second": port + 1, "controller": free_port(), "first_job": port}
+        config.write_text(SLURM.format(host=host, folder=self.folder, **numbers))
         self.environment["SLURM_CONF"] = str(config)
         self.daemon("slurmctld", "-D")
         for node in ("127.0.0.1", "127.0.0.2"):
@@ -160,5 +164,15 @@ class Slurm:
         """What a command of Slurm prints."""
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False).stdout.strip()
 
+    def cancel_jobs(self):
+        """Their processes would outlive the daemons."""
+        self.ask("scancel", "--state=PENDING")
+        self.ask("scancel", "--signal=KILL", "--full", "--state=RUNNING")
+        wait_for(lambda: self.ask("squeue", "-h") == "", "end of the jobs of Slurm")
+
     def close(self):
-        self.daemons.close()
+        try:
+            if self.ready:
+                self.cancel_jobs()
+        finally:
+            self.daemons.close()
