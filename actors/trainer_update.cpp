@@ -241,7 +241,7 @@ void on_rank_moments(TrainerSelf self, const RankMoments& moments) {
   // One of them may begin an update, which is the last then, or end training.
   for (const auto& then : std::exchange(st.when_there, {}))
     if (!st.update && st.learner) then();
-  st.moments.clear();
+  if (st.when_there.empty()) st.moments.clear();
 }
 
 void on_rank_part(TrainerSelf self, const Part& part) {
