@@ -8,7 +8,9 @@
 
 #include "actors/experience/common/sampler.h"
 #include "actors/inference.h"
+#include "actors/inference_host.h"
 #include "actors/prefetcher.h"
+#include "actors/publisher.h"
 #include "actors/rank_host.h"
 #include "actors/replay_buffer.h"
 #include "actors/supervisor.h"
@@ -34,6 +36,12 @@ inline PrefetcherState* prefetcher_of(caf::abstract_actor* a) {
 }
 inline RankHostState* rank_host_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<RankHostActor, RankHostState>>(a);
+}
+inline PublisherState* publisher_of(caf::abstract_actor* a) {
+  return state_of<SelfPointer<PublisherActor, PublisherState>>(a);
+}
+inline InferenceHostState* inference_host_of(caf::abstract_actor* a) {
+  return state_of<SelfPointer<InferenceHostActor, InferenceHostState>>(a);
 }
 inline SupervisorState* supervisor_of(caf::abstract_actor* a) {
   return state_of<SelfPointer<SupervisorActor, SupervisorState>>(a);

@@ -51,7 +51,7 @@ void Checker::begin_process(const ReplayStart& start) {
   if (start.env_steps == 0) returns_by_step_[0] = {};
   returns_ = returns_by_step_[start.env_steps];
   world_.update_samples_trained.clear();
-  world_.batches.clear();
+  world_.work.clear();
 }
 
 KnownActor& Checker::know(caf::scheduled_actor& actor) {
@@ -175,6 +175,9 @@ void Checker::publisher_takes(caf::mailbox_element& element) {
   }
   if (last_published_ && (version.epoch != last_published_->epoch || version.number != last_published_->number + 1))
     world_.violate("version " + version.text() + " is published after " + last_published_->text());
+  if (last_published_ && !world_.is_computed(*last_published_))
+    world_.violate("version " + version.text() + " is published before every rank has completed its update");
+  world_.work.erase(world_.work.begin(), world_.work.upper_bound(last_published_.value_or(PolicyVersion{})));
   last_published_ = version;
   published_[version.number] = true;
   ++updates_;
@@ -211,6 +214,7 @@ void Checker::inference_takes(caf::scheduled_actor& actor, caf::mailbox_element&
       world_.violate(name_of(id) + " gets version " + version.text() + " after " + account.received.text());
     account.received = version;
     account.any = true;
+    world_.transfers += know(actor).remote;
   } else if (const auto* down = content_of<caf::down_msg>(element)) {
     std::erase_if(account.open, [&](const auto& entry) { return entry.second.client == down->source.id(); });
   }
@@ -252,6 +256,7 @@ void Checker::worker_takes(caf::scheduled_actor& actor, caf::mailbox_element& el
 void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element) {
   KnownActor& known = know(actor);
   world_.running_kind = known.kind;
+  world_.running = actor.id();
   if (known.is_worker() && known.alive && simulated_kind(world_).workers_count_produced)
     worker_steps_ = steps_of_worker(actor);
   if (element == nullptr) return;
@@ -263,6 +268,7 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (known.is_inference()) inference_takes(actor, *element);
   if (known.is_worker()) worker_takes(actor, *element);
   if (known.kind == "publisher") publisher_takes(*element);
+  if (known.kind == "rank trainer" && content_of<RankUpdate>(*element) != nullptr) asked_[actor.id()] = updates_;
   if (known.kind == "prefetcher")
     if (const auto* batch = content_of<BatchMessage>(*element)) {
       const uint64_t index = replay_.next_batch++;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -19,7 +20,8 @@
 
 namespace troupe {
 struct InferenceState;
-}
+struct PublisherState;
+}  // namespace troupe
 
 namespace troupe::sim {
 
@@ -30,12 +32,16 @@ struct KnownActor {
   bool alive = true;
   bool in_order = false;  // it ended by itself, not because of a fault
   bool initialized = false;
+  bool remote = false;         // an inference actor of a process that has joined, once it has started
   Role role = Role::sampling;  // of an inference actor, once it has started
   uint64_t process = 0;        // the trainer's process that ran when it was first seen
 
   bool is_worker() const { return kind == "worker"; }
   bool is_grader() const { return kind == "grader"; }
   bool is_inference() const { return kind == "inference"; }
+  bool is_inference_process() const {
+    return kind == "inference host" || kind == "weight receiver" || (is_inference() && remote);
+  }
   bool is_rank() const { return kind == "rank host" || kind == "rank trainer"; }
 };
 
@@ -63,6 +69,12 @@ class Checker {
   // What each actor is waiting for, as text.
   std::string dump();
   uint64_t updates() const { return updates_; }
+  std::optional<PolicyVersion> last_published() const { return last_published_; }
+  // The number of updates when this rank was asked to compute shards last; 0 = never.
+  uint64_t asked(caf::actor_id rank) const {
+    const auto found = asked_.find(rank);
+    return found == asked_.end() ? 0 : found->second;
+  }
   size_t largest_mailbox() const { return largest_mailbox_; }
 
  private:
@@ -111,6 +123,7 @@ class Checker {
   void check_replay(const ReplayState& state);
   void check_groups(const Ledger& ledger);
   void check_stop_order(const KnownActor& ended);
+  void check_acknowledged(const PublisherState& publisher);
   void check_scores(caf::actor_id worker, const WorkerState& state);
   std::string name_of(caf::actor_id id);
 
@@ -131,6 +144,7 @@ class Checker {
   std::optional<PolicyVersion> last_published_, published_reference_;
   uint64_t process_ = 0;
   uint64_t updates_ = 0;
+  std::map<caf::actor_id, uint64_t> asked_;  // by rank trainer: `updates_` at its last update
   size_t largest_mailbox_ = 0;
 };
 

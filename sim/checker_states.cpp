@@ -4,6 +4,7 @@
 #include "actors/config/replay_rules.h"
 #include "actors/experience/answers/answer_sampler.h"
 #include "actors/run_actors.h"
+#include "runtime/weights/sender.h"
 #include "sim/actor_states.h"
 #include "sim/checker.h"
 #include "sim/kinds.h"
@@ -120,6 +121,7 @@ void Checker::after(caf::scheduled_actor& actor) {
   if (known.kind == "inference") {
     const InferenceState& state = *inference_of(&actor);
     known.role = state.role;
+    known.remote = !state.peers.publisher;
     if (state.server && state.pending.size() != state.server->requests())
       world_.violate(name_of(actor.id()) + " has " + std::to_string(state.pending.size()) +
                      " requests, but its server has " + std::to_string(state.server->requests()));
@@ -146,7 +148,7 @@ void Checker::check_pending(caf::actor_id id, const InferenceState& state) {
     world_.violate(name_of(id) + " owes " + std::to_string(owed) + " of " + std::to_string(open.size()) +
                    " answers but has requests pending: " + std::to_string(pending));
   const auto& published = state.role == Role::sampling ? last_published_ : published_reference_;
-  if (state.version && published && *state.version != *published)
+  if (!actors_[id].remote && state.version && published && *state.version != *published)
     world_.violate(name_of(id) + " uses version " + state.version->text() +
                    " while no message is in flight and version " + published->text() + " is published");
 }
@@ -157,6 +159,25 @@ void Checker::check_scores(caf::actor_id worker, const WorkerState& state) {
   if (sampler == nullptr || sampler->scores_outstanding() == 0) return;
   world_.violate(name_of(worker) + " waits for the scores of " + std::to_string(sampler->scores_outstanding()) +
                  " groups that nobody computes");
+}
+
+// While no message is in flight, an inference actor of another process has the weights that its process has
+// acknowledged.
+void Checker::check_acknowledged(const PublisherState& publisher) {
+  if (!publisher.sender) return;
+  for (const ReceiverReport& report : publisher.sender->receivers()) {
+    if (!report.applied || report.state != ReceiverReport::State::connected) continue;
+    for (auto& [id, known] : actors_) {
+      const auto pointer =
+          known.alive && known.remote ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
+      const InferenceState* state = pointer ? inference_of(pointer->get()) : nullptr;
+      if (state == nullptr || state->inference_index != report.inference_index || state->peers.replay == nullptr)
+        continue;
+      if (!state->version || *state->version < *report.applied)
+        world_.violate(name_of(id) + " has acknowledged version " + report.applied->text() + ", but uses " +
+                       (state->version ? state->version->text() : "none"));
+    }
+  }
 }
 
 void Checker::quiet() {
@@ -170,6 +191,7 @@ void Checker::quiet() {
                        " requests, but computes nothing");
     }
     if (const WorkerState* state = worker_of(pointer->get())) check_scores(id, *state);
+    if (known.kind == "publisher") check_acknowledged(*publisher_of(pointer->get()));
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
       uint64_t out = 0;

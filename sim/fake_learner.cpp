@@ -53,12 +53,19 @@ void FakeLearner::begin(std::span<StagedBatch* const> shards, double) {
   if (world_.scenario.config.warmup.steps > 0 && !warmed_up_) world_.violate("an update before the end of the warm-up");
   if (batches_ > 0) world_.violate("an update begins during another one");
   const std::string what = "update " + std::to_string(updates_);
+  if (changed_ || (abandoned_ && !shards.empty() && shards.front()->index < updates_))
+    world_.violate("an attempt at " + what + " begins with the state that another one has left");
   if (shards.size() != held_.count)
     world_.violate(what + " has the samples of " + std::to_string(shards.size()) + " shards");
   batches_ = shards.size();
+  RankWork& work = world_.work[version()][this] = {};
+  const auto before = std::exchange(abandoned_, std::nullopt);
+  const bool forgets = leads_ && before && world_.scenario.mutation == Mutation::shards_forgotten;
   for (size_t i = 0; i < shards.size(); ++i) {
     if (shards[i]->index != updates_) world_.violate(what + " uses batch " + std::to_string(shards[i]->index));
-    world_.batches[version()][held_.first + i] = static_cast<FakeStaged&>(*shards[i]).batch;
+    const size_t shard = held_.first + i;
+    if (!forgets || (shard >= before->first && shard < before->end()))
+      work.begun[shard] = static_cast<FakeStaged&>(*shards[i]).batch;
   }
   if (leads_)
     skipped_ = world_.skipped.try_emplace(version(), world_.fault(world_.scenario.update_skipped)).first->second;
@@ -69,7 +76,8 @@ void FakeLearner::begin(std::span<StagedBatch* const> shards, double) {
 uint64_t FakeLearner::use_batches() {
   const SimulatedKind& kind = simulated_kind(world_);
   world_.epoch = epoch_;
-  const auto& batches = world_.batches[version()];
+  std::map<size_t, SuperBatch> batches;
+  for (const auto& [learner, work] : world_.work[version()]) batches.insert(work.begun.begin(), work.begun.end());
   if (batches.size() != shards())
     world_.violate("update " + std::to_string(updates_) + " is complete with the samples of " +
                    std::to_string(batches.size()) + " shards");
@@ -79,7 +87,6 @@ uint64_t FakeLearner::use_batches() {
     for (const RolloutUnits& part : batch.parts)
       for (bool* trained : kind.trained(world_, part, batch.index))
         if (!skipped_ && !std::exchange(*trained, true)) ++first_time;
-  world_.batches.erase(version());
   return first_time;
 }
 
@@ -131,7 +138,18 @@ void FakeLearner::deliver(const RoundPiece& piece, RoundResult all) {
     world_.violate(what + " does not have the gradients of each shard once");
   else if (all.numbers != numbers || !std::ranges::equal(got, wanted))
     world_.violate(what + " has the result of another one");
+  changed_ |= of_gradients;
   if (--open_ == 0) ++round_;
+}
+
+void FakeLearner::forget_work() {
+  for (auto& [version, work] : world_.work) leads_ ? work.clear() : static_cast<void>(work.erase(this));
+}
+
+void FakeLearner::abandon() {
+  reset();
+  abandoned_ = held_;
+  forget_work();
 }
 
 UpdateReport FakeLearner::finish() {
@@ -140,7 +158,9 @@ UpdateReport FakeLearner::finish() {
   if (!empty) (skipped_ ? report.skipped : report.steps) = 1;
   if (leads_ && !world_.update_samples_trained.contains(updates_))
     world_.update_samples_trained[updates_] = use_batches();
-  abandon();
+  world_.work[version()][this].finished = true;
+  reset();
+  changed_ = false;
   ++updates_;
   return report;
 }
@@ -149,6 +169,7 @@ double FakeLearner::imitate(StagedBatch&, double) {
   if (warmed_up_ || updates_ > 0) world_.violate("a warm-up step after the end of the warm-up");
   if (world_.fault(world_.scenario.learner_throws)) throw std::runtime_error("a warm-up step failed on purpose");
   ++imitated_;
+  ++world_.steps_of_warmup;
   return 1;
 }
 
@@ -172,6 +193,9 @@ void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
 }
 
 void FakeLearner::load(const LearnerState& state) {
+  if (leads_ && abandoned_ && world_.scenario.mutation == Mutation::changed_state_kept) return;
+  if (!leads_) forget_work();
+  changed_ = false;
   const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
   if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
     world_.violate("a checkpoint contains parts of several updates");

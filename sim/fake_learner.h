@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,7 +29,7 @@ class FakeLearner final : public Learner {
   void begin(std::span<StagedBatch* const> shards, double progress) override;
   Advance advance() override;
   UpdateReport finish() override;
-  void abandon() override { batches_ = rounds_ = round_ = open_ = 0; }
+  void abandon() override;
   void hold_shards(ShardRange shards) override { held_ = shards; }
   void say_to(SayPiece say) override { say_ = std::move(say); }
   void deliver(const RoundPiece& piece, RoundResult all) override;
@@ -47,6 +48,9 @@ class FakeLearner final : public Learner {
   PolicyVersion version() const { return {epoch_, updates_}; }
   // All ranks have had the samples of their shards. Returns how many were trained for the first time.
   uint64_t use_batches();
+  // What this rank has done in attempts that did not end is of no use; rank 0 begins again with all of them.
+  void forget_work();
+  void reset() { batches_ = rounds_ = round_ = open_ = 0; }
   // The sum of those of these shards. The numbers are small, so it is exact.
   Array gradients_of(ShardRange shards) const;
   void say_round();
@@ -61,6 +65,8 @@ class FakeLearner final : public Learner {
   int64_t origin_ = 0;      // the weights that it started from, see Scenario::given_weights
   ShardRange held_;
   SayPiece say_;
+  std::optional<ShardRange> abandoned_;  // the shards of the attempt before, until the next one begins
+  bool changed_ = false;                 // an optimizer step was made since the last update has ended
   // Of the update under way:
   size_t batches_ = 0;
   uint64_t round_ = 0, rounds_ = 0;

@@ -54,6 +54,8 @@ class FakePolicy final : public Policy {
     if (evaluates) world_.last_evaluated = version_;
     ActOutput out{Array(DType::i32, {rows, 1, 1}), Array(DType::f32, {rows, 1}), Array(DType::f32, {rows})};
     for (size_t i = 0; i < ids.size(); ++i) {
+      if (Transition* transition = world_.find(ids[i]); !evaluates && transition != nullptr)
+        transition->asked_again |= std::exchange(transition->server, world_.running) != 0;
       out.actions.mutable_view<int32_t>()[i] = action_of(version_, ids[i]);
       out.log_probs.mutable_view<float>()[i] = log_prob_of(version_, ids[i]);
       out.values.mutable_view<float>()[i] = value_of(version_, ids[i]);

@@ -35,11 +35,13 @@ struct Transition {
   bool failed = false;
   bool terminated = false;
   bool truncated = false;
-  bool arrived = false;  // in a rollout that replay received
-  bool trained = false;  // in an update that succeeded
-  int64_t before = 0;    // the previous observation of the same episode; 0 = this is the first one
-  int64_t depth = 0;     // number of earlier observations of the episode
-  uint32_t uses = 0;     // number of updates that used it
+  bool arrived = false;      // in a rollout that replay received
+  bool trained = false;      // in an update that succeeded
+  int64_t before = 0;        // the previous observation of the same episode; 0 = this is the first one
+  int64_t depth = 0;         // number of earlier observations of the episode
+  uint32_t uses = 0;         // number of updates that used it
+  uint64_t server = 0;       // id of the inference actor that computed its action last
+  bool asked_again = false;  // others have computed it as well
 };
 
 // The value that a policy of this version gives an observation.
@@ -51,6 +53,12 @@ float parameter_of(PolicyVersion version, int64_t observation, size_t index);
 constexpr int32_t kActions = 8;
 
 EnvSpec fake_spec();
+
+// What a rank has done in an attempt at an update.
+struct RankWork {
+  std::map<size_t, SuperBatch> begun;  // by shard
+  bool finished = false;
+};
 
 class World {
  public:
@@ -72,6 +80,10 @@ class World {
   void check_state(int64_t observation, std::span<const float> state, const std::string& who);
   // A rollout arrives at replay: checks every number against what really happened.
   void check_rollout(const Rollout& rollout, const std::map<uint64_t, bool>& published);
+  // Whether each shard of the update that begins with this version has been computed to its end.
+  bool is_computed(PolicyVersion version) const;
+  // Whether the action for the second of these observations may be that of older weights than the one for the first.
+  bool may_be_behind(int64_t before, int64_t observation);
   // An update is about to use this batch.
   void check_use(const SuperBatch& batch);
 
@@ -90,11 +102,14 @@ class World {
   uint32_t epoch = 0;  // of the current learner
   std::optional<PolicyVersion> last_evaluated;
   std::map<uint64_t, uint64_t> update_samples_trained;  // by update of this process: samples trained for the first time
-  // Of updates under way, by the version that they begin with: the part of each shard, once a rank has begun with it.
-  std::map<PolicyVersion, std::map<size_t, SuperBatch>> batches;
+  // Of updates under way, by the version that they begin with: what each rank has done, by its learner.
+  std::map<PolicyVersion, std::map<const void*, RankWork>> work;
+  uint64_t steps_of_warmup = 0;           // made by all processes
   std::map<PolicyVersion, bool> skipped;  // updates that are not finite, however often they are tried
   double seconds_to_pass = 0;             // slow forwards: time that passes before the next message
   std::string running_kind;               // kind of the actor that is running
+  uint64_t running = 0;                   // its id
+  uint64_t transfers = 0, damaged_transfers = 0, broken_transfers = 0;  // of weights to other processes
 };
 
 class FakeEnv final : public Env {

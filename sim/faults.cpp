@@ -8,6 +8,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/inference_host.h"
 #include "actors/worker_host.h"
 #include "sim/actor_states.h"
 #include "sim/schedule.h"
@@ -15,8 +16,6 @@
 namespace troupe::sim {
 
 namespace {
-
-constexpr uint64_t kQuietEvents = 4'000;  // no new faults after this many events, so that the run can end
 
 bool is_initialized(SimulatedRun& run, const caf::strong_actor_ptr& actor) {
   const auto it = run.checker.actors().find(actor->id());
@@ -34,19 +33,10 @@ bool belongs_to(SimulatedRun& run, const KnownActor& known, const WorkerActor& w
          });
 }
 
-bool of_node(SimulatedRun& run, const KnownActor& known) {
-  if (known.kind == "worker host" || (known.is_rank() && !run.ranks.empty())) return true;
-  if (!known.is_worker() && !known.is_grader()) return false;
-  for (const WorkerProcess& node : run.nodes) {
-    const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
-    if (!host || node.host_ended) continue;
-    const auto* typed =
-        dynamic_cast<std::remove_pointer_t<SelfPointer<WorkerHostActor, WorkerHostState>>*>(host->get());
-    if (typed != nullptr && is_initialized(run, host) && typed->state.worker &&
-        belongs_to(run, known, typed->state.worker))
-      return true;
-  }
-  return false;
+// The state of the host of an inference process; nullptr while it does not run.
+InferenceHostState* host_state(SimulatedRun& run, const InferenceProcess& process) {
+  const auto host = caf::actor_cast<caf::strong_actor_ptr>(process.host);
+  return !process.host_ended && host && is_initialized(run, host) ? inference_host_of(host->get()) : nullptr;
 }
 
 bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {
@@ -74,13 +64,56 @@ bool kill_rank(SimulatedRun& run) {
   return true;
 }
 
+// Kills an inference process.
+void kill_process(SimulatedRun& run, InferenceProcess& process) {
+  InferenceHostState* state = host_state(run, process);
+  if (state == nullptr) return;
+  run.event("an inference process is killed");
+  kill(run, caf::actor_cast<caf::strong_actor_ptr>(state->inference), "of an inference process");
+  kill(run, caf::actor_cast<caf::strong_actor_ptr>(state->receiver_actor), "of an inference process");
+  kill(run, caf::actor_cast<caf::strong_actor_ptr>(process.host), "of an inference process");
+  cut(run, process, false);
+  process.host_ended = true;
+  ++run.outcome.killed_inference_processes;
+}
+
+// The connection of a process waits for up to 8 s.
+void stall(SimulatedRun& run, RemoteProcess& process) {
+  run.event("a connection stalls");
+  process.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
+                                                  Seconds(run.rng.uniform_double() * 8));
+}
+
+// Faults of one of the inference processes. Returns whether there was any.
+bool trouble_inference(SimulatedRun& run) {
+  InferenceProcess& process = run.inference_processes[run.rng.below(run.inference_processes.size())];
+  const Scenario& s = run.scenario();
+  bool any = false;
+  if (run.chance(s.kill_inference / 3)) {
+    kill_process(run, process);
+    any = true;
+  }
+  if (run.chance(s.cut) && !process.links.empty()) {
+    run.event("a connection of inference breaks");
+    cut(run, process, false);
+    any = true;
+  }
+  if (run.chance(s.stall)) {
+    stall(run, process);
+    any = true;
+  }
+  if (run.chance(s.kill_inference / 3))
+    any |= kill_one(run, [](const KnownActor& known) { return known.kind == "weight plane"; });
+  return any;
+}
+
 // Kills the trainer's process: all its actors at once; the disk keeps its contents.
 void crash(SimulatedRun& run) {
   run.event("the process is killed");
   run.crashed = true;
   run.supervisor = nullptr;
   // An actor that has not run yet may start others before it handles its own end, so repeat until no actor is left.
-  const auto ours = [&](const KnownActor& known) { return !of_node(run, known); };
+  const auto ours = [&](const KnownActor& known) { return !is_elsewhere(run, known); };
   for (auto victims = alive(run, ours); !victims.empty(); victims = alive(run, ours)) {
     for (const auto& actor : victims) kill(run, actor, "all");
     run_only(run, ours);
@@ -88,6 +121,27 @@ void crash(SimulatedRun& run) {
 }
 
 }  // namespace
+
+bool is_elsewhere(SimulatedRun& run, const KnownActor& known) {
+  if (known.kind == "worker host" || (known.is_rank() && !run.ranks.empty())) return true;
+  if (known.is_inference_process()) return true;
+  if (known.is_inference())  // it has not started yet
+    return std::ranges::any_of(run.inference_processes, [&](const InferenceProcess& process) {
+      const InferenceHostState* state = host_state(run, process);
+      return state != nullptr && state->inference.address() == known.address;
+    });
+  if (!known.is_worker() && !known.is_grader()) return false;
+  for (const WorkerProcess& node : run.nodes) {
+    const auto host = caf::actor_cast<caf::strong_actor_ptr>(node.host);
+    if (!host || node.host_ended) continue;
+    const auto* typed =
+        dynamic_cast<std::remove_pointer_t<SelfPointer<WorkerHostActor, WorkerHostState>>*>(host->get());
+    if (typed != nullptr && is_initialized(run, host) && typed->state.worker &&
+        belongs_to(run, known, typed->state.worker))
+      return true;
+  }
+  return false;
+}
 
 std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {
   for (caf::resumable* job : run.scheduler->jobs)
@@ -108,21 +162,25 @@ void kill(SimulatedRun& run, const caf::strong_actor_ptr& actor, const std::stri
                  caf::make_message(caf::exit_msg{caf::actor_addr{}, caf::exit_reason::kill}), nullptr);
 }
 
-void cut(SimulatedRun& run, WorkerProcess& node, bool late) {
-  for (const auto& link : node.links) link->cut(late);
-  run.old_links.insert(run.old_links.end(), node.links.begin(), node.links.end());
-  node.links.clear();
+void cut(SimulatedRun& run, RemoteProcess& process, bool late) {
+  for (const auto& link : process.links) link->cut(late);
+  run.old_links.insert(run.old_links.end(), process.links.begin(), process.links.end());
+  process.links.clear();
 }
 
 void inject_faults(SimulatedRun& run) {
   const Scenario& s = run.scenario();
+  begin_calm_if_due(run);
+  if (run.live.calm) {
+    if (run.chance(0.2)) run.scheduler->advance_time(std::chrono::microseconds(1 + run.rng.below(5'000)));
+    return;
+  }
   if (run.chance(s.clock)) {
     const double seconds = run.chance(0.1) ? run.rng.uniform_double() * 20 : run.rng.uniform_double() * 0.2;
     run.event("the clock advances by " + std::to_string(seconds) + " s");
     run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
   }
-  run.world.faults_on = run.outcome.events < kQuietEvents;
-  if (!run.world.faults_on || run.outcome.faults >= s.max_faults) return;
+  if (run.outcome.faults >= s.max_faults) return;
   const auto counted = [&](bool happened) {
     run.outcome.faults += happened;
     run.idle_seconds = 0;
@@ -137,8 +195,8 @@ void inject_faults(SimulatedRun& run) {
   if (run.endings < s.max_endings) {
     if (run.chance(s.kill_essential)) {
       const auto essential = [&](const KnownActor& known) {
-        return !known.is_worker() && !known.is_grader() && !known.is_inference() && !of_node(run, known) &&
-               known.kind != "supervisor";
+        return !known.is_worker() && !known.is_grader() && !known.is_inference() && !is_elsewhere(run, known) &&
+               known.kind != "supervisor" && known.kind != "weight plane";
       };
       if (kill_one(run, essential)) {
         run.cause = true;
@@ -160,12 +218,14 @@ void inject_faults(SimulatedRun& run) {
   if (run.chance(s.disk) && !run.disk_fault) {
     run.disk_fault = run.disk_faults_ever = true;
     const bool crash_there = run.endings < s.max_endings && run.chance(0.5);
+    run.disk_crashes |= crash_there;
     run.event(crash_there ? "the disk will truncate a write" : "the disk will refuse a write");
     run.disk.set_fault({crash_there ? DiskFault::Kind::crash : DiskFault::Kind::refuse,
                         run.disk.operations() + run.rng.below(12), 1 + run.rng.below(8)});
     counted(true);
   }
   if (!run.ranks.empty() && run.chance(0.02)) counted(kill_rank(run));
+  if (!run.inference_processes.empty()) counted(trouble_inference(run));
   if (run.nodes.empty()) return;
   WorkerProcess& node = run.nodes[run.rng.below(run.nodes.size())];
   if (run.chance(s.cut) && !node.links.empty()) {
@@ -174,15 +234,13 @@ void inject_faults(SimulatedRun& run) {
     disturbing(true);
   }
   if (run.chance(s.stall)) {
-    run.event("a connection stalls");
-    node.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
-                                                 Seconds(run.rng.uniform_double() * 8));
+    stall(run, node);
     disturbing(true);
   }
   if (run.chance(s.kill_node) && !node.host_ended) {
     run.event("a worker process is killed");
     for (const auto& actor : alive(run, [&](const KnownActor& known) {
-           return known.address == node.host.address() || (known.is_worker() && of_node(run, known));
+           return known.address == node.host.address() || (known.is_worker() && is_elsewhere(run, known));
          }))
       kill(run, actor, "of a node");
     cut(run, node, false);

@@ -15,8 +15,10 @@ namespace troupe::sim {
 void inject_faults(SimulatedRun& run);
 // All live actors for which `wanted` is true, including those that have not run yet.
 std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted);
+// Whether an actor is in another process than the trainer's.
+bool is_elsewhere(SimulatedRun& run, const KnownActor& known);
 void kill(SimulatedRun& run, const caf::strong_actor_ptr& actor, const std::string& what);
-// Breaks the connections of a remote worker process; for `late` see Link::cut.
-void cut(SimulatedRun& run, WorkerProcess& node, bool late);
+// Breaks the connections of a remote process; for `late` see Link::cut.
+void cut(SimulatedRun& run, RemoteProcess& process, bool late);
 
 }  // namespace troupe::sim

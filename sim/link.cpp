@@ -1,5 +1,6 @@
 #include "sim/link.h"
 
+#include <utility>
 #include <vector>
 
 #include <caf/actor_proxy.hpp>
@@ -106,11 +107,24 @@ caf::message Link::as_received(caf::message content) {
     if (replaced.inference) replaced.inference = far(replaced.inference);
     return caf::make_message(std::move(replaced));
   }
+  if (content.match_elements<ServeRequest>()) {
+    ServeRequest request = content.get_as<ServeRequest>(0);
+    const InferenceService inference = std::exchange(request.inference, nullptr);
+    content = caf::make_message(std::move(request));
+    through_wire<ServeRequest>(system_, content);
+    request = content.get_as<ServeRequest>(0);
+    const auto near = stand_in(caf::actor_cast<caf::strong_actor_ptr>(inference), Direction::to_node);
+    request.inference = caf::actor_cast<InferenceService>(near);
+    return caf::make_message(std::move(request));
+  }
   through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
       through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||
       through_wire<Part>(system_, content) || through_wire<Pause>(system_, content) ||
-      through_wire<EnvironmentsFailing>(system_, content) || through_wire<JoinRequest>(system_, content);
+      through_wire<EnvironmentsFailing>(system_, content) || through_wire<JoinRequest>(system_, content) ||
+      through_wire<Invitation>(system_, content) || through_wire<Expelled>(system_, content) ||
+      through_wire<Serving>(system_, content) || through_wire<Applied>(system_, content) ||
+      through_wire<InferenceReport>(system_, content);
   return content;
 }
 

@@ -279,6 +279,7 @@ void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element
     if (TrainerState* state = trainer_of(&actor); state->warmup) ++state->version.number;
   }
   if (kind == "trainer" || kind == "rank trainer" || kind == "rank exchange") mutate_ranks(run, element);
+  mutate_peers(run, actor, element);
   if (kind == "worker") {
     if (m == Mutation::epoch_ignored) worker_of(&actor)->peers.epoch = 0;
     auto* reply = mutable_content<InferenceReply>(element);

@@ -10,6 +10,8 @@ namespace troupe::sim {
 
 // Called when an actor is about to handle this message.
 void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element);
+// Its part for ranks, the publisher and processes that have joined.
+void mutate_peers(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element);
 // Mutation::request_lost: the inference actor forgets a client. Mutation::request_unended: its generator stops working
 // on a request.
 void forget_request(SimulatedRun& run, caf::scheduled_actor& actor);

@@ -9,6 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include "actors/config/config.h"
+#include "actors/inference_host.h"
 #include "actors/rank_host.h"
 #include "actors/resume.h"
 #include "actors/worker_host.h"
@@ -24,27 +25,60 @@ namespace {
 
 constexpr uint64_t kMaxEvents = 60'000;  // per simulation; a normal one needs a few thousand
 
-void spawn_hosts(SimulatedRun& run) {
+// The address at which a process finds the run: each time over a new connection.
+RunAddress address_for(SimulatedRun& run, RemoteProcess& process) {
+  RunAddress address;
+  address.local = [&run, &process]() -> JoinService {
+    if (!run.supervisor) return {};
+    auto link = std::make_shared<Link>(*run.system, [&run](const caf::strong_actor_ptr& from, caf::actor_id proxy,
+                                                           const caf::type_erased_tuple& content) {
+      if (from && content.match_elements<InferenceReply>())
+        run.checker.answer_sent(from->id(), proxy, content.get_as<InferenceReply>(0));
+    });
+    process.links.push_back(link);
+    return caf::actor_cast<JoinService>(
+        link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(run.supervisor), Direction::to_run));
+  };
+  return address;
+}
+
+void check_welcome(SimulatedRun& run, const std::string& config) {
+  if (config == run.welcomed) return;
+  if (!run.welcomed.empty() || parse_config(config, "welcome") != run.context->config)
+    run.world.violate("a welcome contains a different config");
+  run.welcomed = config;
+}
+
+void spawn_inference(SimulatedRun& run) {
+  for (InferenceProcess& process : run.inference_processes) {
+    if (!process.host_ended) continue;
+    process.host_ended = false;
+    process.host = run.system->spawn(
+        inference_host,
+        InferenceHostDependencies{.run = address_for(run, process),
+                                  .make_context =
+                                      [&run, &process](const std::string& config) {
+                                        check_welcome(run, config);
+                                        return process.context;
+                                      },
+                                  .route_to = [](const std::string&) { return Route{"127.0.0.1", "127.0.0.1"}; },
+                                  .on_end =
+                                      [&run, &process](const std::string& error) {
+                                        run.event("an inference process ended: " + error);
+                                        process.host_ended = true;
+                                      },
+                                  .role = process.role});
+  }
+}
+
+void spawn_workers(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes) {
     if (!node.host_ended) continue;
     node.host_ended = false;
-    RunAddress address;
-    address.local = [&run, &node]() -> JoinService {
-      if (!run.supervisor) return {};
-      auto link = std::make_shared<Link>(*run.system, [&run](const caf::strong_actor_ptr& from, caf::actor_id proxy,
-                                                             const caf::type_erased_tuple& content) {
-        if (from && content.match_elements<InferenceReply>())
-          run.checker.answer_sent(from->id(), proxy, content.get_as<InferenceReply>(0));
-      });
-      node.links.push_back(link);
-      return caf::actor_cast<JoinService>(
-          link->stand_in(caf::actor_cast<caf::strong_actor_ptr>(run.supervisor), Direction::to_run));
-    };
     node.host = run.system->spawn(
-        worker_host, address,
+        worker_host, address_for(run, node),
         [&run](const std::string& config) -> RunContextPtr {
-          if (parse_config(config, "welcome") != run.context->config)
-            run.world.violate("a welcome contains a different config");
+          check_welcome(run, config);
           return run.context;
         },
         [&run, &node](const std::string& error) {
@@ -70,6 +104,12 @@ void spawn_ranks(SimulatedRun& run) {
   }
 }
 
+void spawn_hosts(SimulatedRun& run) {
+  spawn_workers(run);
+  spawn_inference(run);
+  spawn_ranks(run);
+}
+
 // Starts with the weights of a run that has made 37 updates.
 ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
   FakeLearner former(run.world, 0);
@@ -93,8 +133,8 @@ ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
 void start_process(SimulatedRun& run) {
   ++run.outcome.processes;
   run.disk.clear_fault();
-  run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed = run.evaluation_killed =
-      false;
+  run.disk_crashes = run.disk_fault = run.ended = run.crashed = run.cause = run.interrupted = run.disturbed =
+      run.evaluation_killed = false;
   run.run_outcome = {};
   run.sink = std::make_shared<SimulatedSink>(run.world, run.checker, run.disk, run.disk_faults_ever);
   ReplayStart start;
@@ -130,7 +170,6 @@ void start_process(SimulatedRun& run) {
   if (run.scenario().mutation == Mutation::actor_leaked)
     run.leaked = run.system->spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
   spawn_hosts(run);
-  spawn_ranks(run);
 }
 
 void check_outcome(SimulatedRun& run) {
@@ -141,7 +180,7 @@ void check_outcome(SimulatedRun& run) {
   };
   if (!result.error.empty()) {
     if (result.error.find("on purpose") == std::string::npos && result.error.find("not finite") == std::string::npos &&
-        !run.cause)
+        !run.cause && (run.ranks.empty() || result.reason != "ranks are missing"))
       wrong("the run ended with an unexplained error");
     return;
   }
@@ -183,9 +222,9 @@ void run_process(SimulatedRun& run) {
     if (run.crashed || run.world.violation) break;
     if (!step(run)) {
       spawn_hosts(run);
-      spawn_ranks(run);
       if (run.scheduler->jobs.empty()) idle(run);
     }
+    check_liveness(run);
   }
 }
 
@@ -198,10 +237,10 @@ void end_process(SimulatedRun& run) {
   run.outcome.end = run.crashed                     ? "killed"
                     : run.run_outcome.error.empty() ? run.run_outcome.reason
                                                     : run.run_outcome.error;
-  for (WorkerProcess& node : run.nodes) cut(run, node, false);
+  for (RemoteProcess* process : run.remote_processes()) cut(run, *process, false);
   if (!run.crashed) drain(run);
   const auto left = alive(run, [&](const KnownActor& known) {
-    return known.kind != "worker host" && !known.is_worker() && !known.is_grader() &&
+    return known.kind != "worker host" && !known.is_worker() && !known.is_grader() && !is_elsewhere(run, known) &&
            (run.ranks.empty() || !known.is_rank());
   });
   if (!left.empty()) run.world.violate("actors outlive the run:" + run.checker.dump());
@@ -216,6 +255,8 @@ void end_process(SimulatedRun& run) {
 void finish(SimulatedRun& run) {
   for (WorkerProcess& node : run.nodes)
     if (!node.host_ended) caf::anon_send(node.host, Stop{"the end"});
+  for (InferenceProcess& process : run.inference_processes)
+    if (!process.host_ended) caf::anon_send(caf::actor_cast<InferenceMember>(process.host), Stop{"the end"});
   for (RankProcess& rank : run.ranks)
     if (!rank.host_ended) caf::anon_send(rank.host, Stop{"the end"});
   drain(run);

@@ -223,27 +223,52 @@ void give_scorers(RunConfig& c, uint64_t seed) {
   c.scorers.batch_tokens = int64_t{8} << (seed / 6 % 5);
 }
 
+// Whether one of these bugs is in the run.
+bool planted(const Scenario& s, std::initializer_list<Mutation> any) {
+  return std::ranges::find(any, s.mutation) != any.end();
+}
+
 // Several shards, with a worker each, and one rank or more. Not drawn, so that older seeds stay what they were.
 void give_shards(Scenario& s) {
   const bool shards = s.mutation == Mutation::shard_missing || s.mutation == Mutation::shard_repeated;
-  const bool ranks = s.mutation == Mutation::rank_counted_twice || s.mutation == Mutation::round_repeated;
+  const bool lost = planted(s, {Mutation::shards_forgotten, Mutation::changed_state_kept, Mutation::attempt_mixed,
+                                Mutation::published_early, Mutation::rank_state_missing, Mutation::rank_unasked});
+  const bool ranks = lost || planted(s, {Mutation::rank_counted_twice, Mutation::round_repeated});
   if (s.seed % 5 != 2 && !shards && !ranks) return;
   RunConfig& c = s.config;
-  c.trainer.shards = 2 + static_cast<int64_t>(s.seed / 5 % 2);
+  c.trainer.shards = 2 + static_cast<int64_t>(lost ? 1 : s.seed / 5 % 2);
   c.trainer.super_batch *= c.trainer.shards;
   c.replay.capacity *= c.trainer.shards;
   c.workers.count = std::max(c.workers.count, c.trainer.shards);
   Draw draw(s.seed, "ranks");
   c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : draw.between(1, c.trainer.shards);
-  s.rank_processes = c.trainer.ranks > 1 && draw.chance(0.5);
+  s.rank_processes = c.trainer.ranks > 1 && (draw.chance(0.5) || lost);
+  if (lost) s.max_faults = std::max(s.max_faults, 12u);
   s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
+}
+
+// Processes with inference actors, of which some runs have no others. Their own stream, so that older seeds stay what
+// they were.
+void draw_inference_processes(Scenario& s) {
+  Draw draw(s.seed, "inference processes");
+  const bool alone = planted(s, {Mutation::publisher_silent, Mutation::host_silent});
+  const bool damaged = planted(s, {Mutation::weights_unloaded, Mutation::checksum_ignored});
+  if (!draw.chance(0.25) && !alone && !damaged) return;
+  s.inference_processes = draw.between(1, 2);
+  if ((draw.chance(0.3) || alone) && !has_scorers(s.config)) s.config.inference.count = 0;
+  if (draw.chance(0.4)) s.transfer_breaks = 0.01;
+  if (draw.chance(0.4)) s.transfer_damaged = 0.02;
+}
+
+// When the faults stop.
+void draw_calm(Scenario& s) {
+  Draw draw(s.seed, "calm");
+  s.calm_after = static_cast<uint64_t>(draw.chance(0.5) ? draw.between(200, 2'000) : 4'000);
 }
 
 // What only token runs have.
 void draw_tokens(Scenario& s) {
-  const auto planted = [&](std::initializer_list<Mutation> any) {
-    return std::ranges::find(any, s.mutation) != any.end();
-  };
+  const auto planted = [&](std::initializer_list<Mutation> any) { return sim::planted(s, any); };
   Draw late(s.seed, "late");
   if (s.config.replay.late == "drop" && (late.chance(0.5) || planted({Mutation::mask_lost})))
     s.config.replay.late = "mask";
@@ -283,9 +308,9 @@ std::string Scenario::text() const {
   const RunConfig& c = config;
   return (is_token_run(c) ? text_of_tokens(c) : text_of_steps(c)) + " workers " + std::to_string(c.workers.count) +
          "+" + std::to_string(nodes) + " groups " + std::to_string(c.workers.groups) + " inference " +
-         std::to_string(c.inference.count) + " " + c.replay.mode + " lag " + std::to_string(c.replay.max_policy_lag) +
-         " reuse " + std::to_string(c.replay.max_reuse) + " capacity " + std::to_string(c.replay.capacity) +
-         " super_batch " + std::to_string(c.trainer.super_batch) +
+         std::to_string(c.inference.count) + "+" + std::to_string(inference_processes) + " " + c.replay.mode + " lag " +
+         std::to_string(c.replay.max_policy_lag) + " reuse " + std::to_string(c.replay.max_reuse) + " capacity " +
+         std::to_string(c.replay.capacity) + " super_batch " + std::to_string(c.trainer.super_batch) +
          (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") +
          (c.trainer.ranks > 1 ? " ranks " + std::to_string(c.trainer.ranks) : "") +
          (rank_processes ? " in processes " : " ") + c.algorithm.advantage + " updates " +
@@ -310,6 +335,8 @@ Scenario draw_scenario(uint64_t seed, Mutation mutation, RunKind kind) {
     draw_faults(draw, s);
     tokens ? draw_tokens(s) : draw_control(s);
     give_shards(s);
+    draw_inference_processes(s);
+    draw_calm(s);
     Draw weights(seed, "weights");
     draw_weights(weights, s);
     if (s.config.workers.count + s.nodes == 0) continue;

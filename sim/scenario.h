@@ -51,6 +51,16 @@ enum class Mutation : uint8_t {
   shard_repeated,
   rank_counted_twice,
   round_repeated,
+  shards_forgotten,
+  changed_state_kept,
+  attempt_mixed,
+  published_early,
+  rank_state_missing,
+  rank_unasked,
+  weights_unloaded,
+  checksum_ignored,
+  publisher_silent,
+  host_silent,
   // Of token runs.
   token_restamped,
   token_stamped_late,
@@ -102,9 +112,10 @@ struct Scenario {
   RunConfig config;
   Recurrence recurrence;  // state of the policies
   Schedule schedule = Schedule::uniform;
-  int64_t nodes = 0;            // remote worker processes
-  bool rank_processes = false;  // ranks besides the first are processes of their own
-  int64_t given_weights = 0;    // number of the weights that the run starts from; 0 = new weights
+  int64_t nodes = 0;                // remote worker processes
+  int64_t inference_processes = 0;  // processes that join with an inference actor or a scorer
+  bool rank_processes = false;      // ranks besides the first are processes of their own
+  int64_t given_weights = 0;        // number of the weights that the run starts from; 0 = new weights
   Mutation mutation = Mutation::none;
   // Probabilities per scheduler step.
   double clock = 0.01;  // time passes while messages are waiting
@@ -114,9 +125,12 @@ struct Scenario {
   // answer or call of a verifier, verifier_dies per prompt.
   double row_broken = 0, row_fails = 0, env_throws = 0, forward_fails = 0, forward_slow = 0, update_skipped = 0,
          learner_throws = 0, load_fails = 0, score_fails = 0, score_slow = 0, verifier_dies = 0;
-  bool unscored = false;     // some answers never get a score (sim/fake_scores.h)
-  uint32_t max_faults = 8;   // limit on the faults per scheduler step, without those of the clock
-  uint32_t max_endings = 2;  // faults that end the process
+  // The same per operation of a process group; the second one per block of data that a member receives.
+  double transfer_breaks = 0, transfer_damaged = 0;
+  bool unscored = false;        // some answers never get a score (sim/fake_scores.h)
+  uint64_t calm_after = 4'000;  // events: from there on there are no faults, and the run must make progress
+  uint32_t max_faults = 8;      // limit on the faults per scheduler step, without those of the clock
+  uint32_t max_endings = 2;     // faults that end the process
 
   std::string text() const;
 };

@@ -1,6 +1,7 @@
 #include "sim/schedule.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,11 +15,14 @@ namespace {
 // worker ends.
 constexpr double kMaxIdleSeconds = 120;
 
+constexpr std::chrono::milliseconds kPolls{6};  // in which each receiver of weights looks for them
+
 size_t pick_job(SimulatedRun& run) {
   auto& jobs = run.scheduler->jobs;
   if (jobs.size() == 1) return 0;
-  if (run.scenario().schedule == Schedule::uniform) return run.rng.below(jobs.size());
-  if (run.scenario().schedule == Schedule::mostly_in_order) return run.chance(0.1) ? run.rng.below(jobs.size()) : 0;
+  const Schedule schedule = run.live.calm ? Schedule::mostly_in_order : run.scenario().schedule;
+  if (schedule == Schedule::uniform) return run.rng.below(jobs.size());
+  if (schedule == Schedule::mostly_in_order) return run.chance(0.1) ? run.rng.below(jobs.size()) : 0;
   if (run.chance(0.02)) run.priority.clear();
   size_t best = 0;
   uint64_t highest = 0;
@@ -53,6 +57,7 @@ void run_job(SimulatedRun& run, size_t index) {
   const Mutation mutation = run.scenario().mutation;
   if ((mutation == Mutation::request_lost || mutation == Mutation::request_unended) && known.alive)
     forget_request(run, *actor);
+  if (const auto afterwards = std::exchange(run.afterwards, nullptr); afterwards && known.alive) afterwards();
   run.checker.after(*actor);
   if (run.world.seconds_to_pass > 0) {
     run.clock().current_time +=
@@ -63,9 +68,9 @@ void run_job(SimulatedRun& run, size_t index) {
 
 std::vector<std::pair<Link*, Direction>> deliverable(SimulatedRun& run) {
   std::vector<std::pair<Link*, Direction>> result;
-  for (WorkerProcess& node : run.nodes) {
-    if (run.clock().now() < node.stalled_until) continue;
-    for (const auto& link : node.links)
+  for (RemoteProcess* process : run.remote_processes()) {
+    if (run.clock().now() < process->stalled_until) continue;
+    for (const auto& link : process->links)
       for (const Direction direction : {Direction::to_run, Direction::to_node})
         if (link->waiting(direction) > 0) result.emplace_back(link.get(), direction);
   }
@@ -73,6 +78,23 @@ std::vector<std::pair<Link*, Direction>> deliverable(SimulatedRun& run) {
 }
 
 }  // namespace
+
+// Receivers of weights look for them every 2 ms (actors/weight_receiver_actor.h). If they have looked since anything
+// was sent, the clock moves on to what else is due, and they look once then.
+void pass_over_idle_polls(SimulatedRun& run) {
+  if (run.inference_processes.empty()) return;
+  if (std::exchange(run.seen_operations, run.network.operations()) != run.network.operations())
+    run.polls_until = run.clock().now() + kPolls;
+  if (run.clock().now() < run.polls_until) return;
+  for (const auto& [due, event] : run.clock().schedule()) {
+    const auto* timer = dynamic_cast<const caf::detail::simple_actor_clock::actor_msg*>(event.get());
+    const auto* receiver = timer == nullptr ? nullptr : timer->receiver->get();
+    const auto* actor = dynamic_cast<const caf::scheduled_actor*>(receiver);
+    if (actor != nullptr && std::string_view(actor->name()) == "weight receiver") continue;
+    run.clock().current_time = std::max(run.clock().current_time, due);
+    return;
+  }
+}
 
 bool step(SimulatedRun& run) {
   const auto parcels = deliverable(run);
@@ -95,12 +117,13 @@ void drain(SimulatedRun& run) {
 }
 
 void idle(SimulatedRun& run) {
-  if (std::ranges::all_of(run.nodes,
-                          [&](const WorkerProcess& node) { return run.clock().now() >= node.stalled_until; }) &&
-      !run.ended)
+  if (!run.ended && std::ranges::all_of(run.remote_processes(), [&](const RemoteProcess* process) {
+        return run.clock().now() >= process->stalled_until;
+      }))
     run.checker.quiet();
   if (run.world.violation) return;
   const auto before = run.clock().now();
+  pass_over_idle_polls(run);
   if (!run.scheduler->trigger_timeout())
     return run.world.violate("the run waits, but no timer is set" + run.checker.dump());
   run.idle_seconds += Seconds(run.clock().now() - before).count();

@@ -32,7 +32,7 @@ uint64_t hash_text(const char* text) {
 }  // namespace
 
 SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const std::string&)>& trace)
-    : world(drawn), checker(world), rng(derive_key(drawn.seed, "schedule")), trace(trace) {
+    : world(drawn), checker(world), rng(derive_key(drawn.seed, "schedule")), trace(trace), network(world) {
   register_messages(system_config);
   configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
   system = std::make_unique<caf::actor_system>(system_config);
@@ -45,6 +45,8 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   if (is_token_run(made->config)) made->tokens = fake_token_run(world);
   if (!made->config.task.verifier.empty()) made->make_task_graders = [this] { return fake_verifiers(world); };
   made->spec = fake_spec();
+  made->signature = fake_signature();
+  made->make_group_backend = [this](const std::string&) { return network.backend([] { return false; }); };
   made->recurrence = scenario().recurrence;
   made->make_env = [this](const EnvConfig& env) { return std::make_unique<FakeEnv>(world, env.rows); };
   made->make_evaluation_env = [this](int64_t rows) { return std::make_unique<FakeEnv>(world, rows); };
@@ -57,7 +59,23 @@ SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const
   made->run_id = "simulation";
   context = made;
   nodes.resize(static_cast<size_t>(scenario().nodes));
+  inference_processes.resize(static_cast<size_t>(scenario().inference_processes));
+  for (InferenceProcess& process : inference_processes) {
+    auto own = std::make_shared<RunContext>(*made);
+    own->make_group_backend = [this, &process](const std::string&) {
+      return network.backend([this, &process] { return clock().now() < process.stalled_until; });
+    };
+    process.context = own;
+    if (has_scorers(made->config) && &process == &inference_processes.back()) process.role = Role::scoring;
+  }
   if (scenario().rank_processes) ranks.resize(static_cast<size_t>(scenario().config.trainer.ranks - 1));
+}
+
+std::vector<RemoteProcess*> SimulatedRun::remote_processes() {
+  std::vector<RemoteProcess*> result;
+  for (WorkerProcess& node : nodes) result.push_back(&node);
+  for (InferenceProcess& process : inference_processes) result.push_back(&process);
+  return result;
 }
 
 void SimulatedRun::event(const std::string& text) {

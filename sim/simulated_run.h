@@ -24,7 +24,9 @@
 #include "runtime/base/rng.h"
 #include "sim/checker.h"
 #include "sim/fakes.h"
+#include "sim/group_network.h"
 #include "sim/link.h"
+#include "sim/liveness.h"
 #include "sim/simulated_sink.h"
 #include "sim/simulation.h"
 
@@ -32,12 +34,23 @@ namespace troupe::sim {
 
 using Seconds = std::chrono::duration<double>;
 
-// A remote process with one worker.
-struct WorkerProcess {
-  WorkerHostActor host;
+// A process that has joined the run over a connection.
+struct RemoteProcess {
   bool host_ended = true;
   std::vector<std::shared_ptr<Link>> links;  // the last one is the newest
   caf::actor_clock::time_point stalled_until;
+};
+
+// One with a worker.
+struct WorkerProcess : RemoteProcess {
+  WorkerHostActor host;
+};
+
+// One with an inference actor or a scorer.
+struct InferenceProcess : RemoteProcess {
+  InferenceHostActor host;
+  RunContextPtr context;
+  Role role = Role::sampling;
 };
 
 // A rank besides the first in a process of its own.
@@ -56,6 +69,8 @@ struct SimulatedRun {
   // Adds a line to the trace: something happens; an actor handles a message or, with nullptr, starts.
   void event(const std::string& text);
   void note(const std::string& kind, uint64_t ordinal, caf::mailbox_element* element);
+  // All processes that are connected to the run.
+  std::vector<RemoteProcess*> remote_processes();
 
   World world;
   Checker checker;
@@ -67,8 +82,10 @@ struct SimulatedRun {
   std::unique_ptr<caf::actor_system> system;
   caf::scheduler::test_coordinator* scheduler = nullptr;
   size_t running_at_rest = 0;
+  GroupNetwork network;
   RunContextPtr context;
   std::vector<WorkerProcess> nodes;
+  std::vector<InferenceProcess> inference_processes;
   std::vector<RankProcess> ranks;
   std::vector<std::shared_ptr<Link>> old_links;
 
@@ -76,10 +93,16 @@ struct SimulatedRun {
   std::shared_ptr<SimulatedSink> sink;
   RunOutcome run_outcome;
   bool ended = false, crashed = false, done = false;
-  bool cause = false;  // a fault was injected that may end the process with an error
+  bool cause = false;         // a fault was injected that may end the process with an error
+  bool disk_crashes = false;  // its fault lasts as long as the process
   bool interrupted = false, disk_fault = false, disk_faults_ever = false;
   uint32_t endings = 0;
   double idle_seconds = 0;
+  Liveness live;
+  std::string welcomed;                      // the config in the first welcome
+  std::function<void()> afterwards;          // what a mutation does once the actor has handled its message
+  uint64_t seen_operations = 0;              // of `network`, when the actors were idle last
+  caf::actor_clock::time_point polls_until;  // until then receivers of weights look for them
   uint64_t progress = 0;
   bool evaluation_killed = false;  // an evaluation under way
   bool disturbed = false;          // messages to or from replay were changed or lost in this process

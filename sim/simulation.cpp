@@ -30,13 +30,16 @@ Outcome run_to_the_end(SimulatedRun& run) {
     for (const auto& actor : rest) kill(run, actor, "the rest");
     run_only(run, anyone);
   }
-  for (WorkerProcess& node : run.nodes) cut(run, node, false);
+  for (RemoteProcess* process : run.remote_processes()) cut(run, *process, false);
   run.outcome.violation = run.world.violation;
   run.outcome.updates = run.checker.updates();
   run.outcome.largest_mailbox = run.checker.largest_mailbox();
   run.outcome.shared_score_calls = run.world.scores.shared_calls;
   run.outcome.lost_groups = run.world.scores.lost.size();
   run.outcome.shared_scorings = run.world.tokens.shared_scorings;
+  run.outcome.transfers = run.world.transfers;
+  run.outcome.damaged_transfers = run.world.damaged_transfers;
+  run.outcome.broken_transfers = run.world.broken_transfers;
   run.outcome.turns = run.world.tokens.turns;
   run.outcome.computed_anew = run.world.tokens.computed_anew;
   return run.outcome;

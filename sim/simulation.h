@@ -25,9 +25,13 @@ struct Outcome {
   uint64_t lost_groups = 0;         // on which a verifier died
   uint64_t shared_scorings = 0;     // forward passes of scorers with several groups of answers
   uint64_t killed_scorers = 0;
-  uint64_t killed_ranks = 0;   // rank processes
-  uint64_t turns = 0;          // of answers, after the first ones
-  uint64_t computed_anew = 0;  // tokens of answers whose keys and values older weights had made before
+  uint64_t killed_ranks = 0;  // rank processes
+  uint64_t killed_inference_processes = 0;
+  uint64_t transfers = 0;          // of weights to an inference process, which it took over
+  uint64_t damaged_transfers = 0;  // in which a block of data arrived with a wrong bit
+  uint64_t broken_transfers = 0;   // that failed with an error
+  uint64_t turns = 0;              // of answers, after the first ones
+  uint64_t computed_anew = 0;      // tokens of answers whose keys and values older weights had made before
 };
 
 // Runs the simulation of a seed. `trace` gets one line per event; nullptr = none.

@@ -133,6 +133,22 @@ TEST_CASE("simulation: rank processes are killed, and the others go on") {
   CHECK(killed >= 20);
 }
 
+TEST_CASE("simulation: inference processes get weights, lose transfers and are killed") {
+  const QuietLog quiet;
+  uint64_t transfers = 0, damaged = 0, broken = 0, killed = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    const Outcome outcome = simulate(seed);
+    transfers += outcome.transfers;
+    damaged += outcome.damaged_transfers;
+    broken += outcome.broken_transfers;
+    killed += outcome.killed_inference_processes;
+  }
+  CHECK(transfers >= 400);
+  CHECK(damaged >= 5);
+  CHECK(broken >= 5);
+  CHECK(killed >= 20);
+}
+
 TEST_CASE("simulation: keys and values are computed anew with new weights") {
   const QuietLog quiet;
   uint64_t computed_anew = 0;
@@ -187,6 +203,16 @@ TEST_CASE("simulation: every injected bug is caught") {
       {"shard_repeated", "is used by more than"},
       {"rank_counted_twice", "does not have the gradients of each shard once"},
       {"round_repeated", "has the result of another one"},
+      {"shards_forgotten", "is complete with the samples of"},
+      {"changed_state_kept", "begins with the state that another one has left"},
+      {"attempt_mixed", "is published before every rank has completed its update"},
+      {"published_early", "is published before every rank has completed its update"},
+      {"rank_state_missing", "update 0 uses batch"},
+      {"rank_unasked", "was not asked in the last"},
+      {"weights_unloaded", "has acknowledged version"},
+      {"checksum_ignored", "tensors of several versions"},
+      {"publisher_silent", "has not got version"},
+      {"host_silent", "serves nobody for"},
       {"best_removed", "one of the best evaluations is gone"},
       {"state_shifted", "has the state after"},
       {"state_kept", "has the state after"},
