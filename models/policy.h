@@ -142,6 +142,7 @@ class Learner {
   // shards. What all have said comes back by deliver(), in any order, but never before begin() or advance() has
   // returned. advance() says that it waits until all pieces of the round have come.
   using SayPiece = std::function<void(const RoundPiece&, RankPart)>;
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
   virtual void say_to(SayPiece /*say*/) { throw InvariantError("this learner has one rank"); }
   // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
   virtual void deliver(const RoundPiece& /*piece*/, RoundResult /*all*/) {
