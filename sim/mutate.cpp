@@ -18,11 +18,6 @@ namespace troupe::sim {
 
 namespace {
 
-template <class T>
-T* mutable_content(caf::mailbox_element& element) {
-  return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
-}
-
 // Without the last answer of its group.
 std::shared_ptr<Rollout> split(const Rollout& whole) {
   auto part = std::make_shared<Rollout>(whole);

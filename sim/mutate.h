@@ -8,6 +8,12 @@
 
 namespace troupe::sim {
 
+// The content of a message of one value of this type; otherwise null.
+template <class T>
+T* mutable_content(caf::mailbox_element& element) {
+  return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
+}
+
 // Called when an actor is about to handle this message.
 void mutate(SimulatedRun& run, caf::scheduled_actor& actor, caf::mailbox_element& element);
 // Its part for ranks, the publisher and processes that have joined.

@@ -14,11 +14,6 @@ namespace troupe::sim {
 
 namespace {
 
-template <class T>
-T* mutable_content(caf::mailbox_element& element) {
-  return element.content().match_elements<T>() ? &element.content().get_mutable_as<T>(0) : nullptr;
-}
-
 void mutate_done(Mutation m, TrainerState& trainer, const caf::mailbox_element& element, RankDone& done) {
   if (!trainer.update || !trainer.group) return;
   RankGroup& group = *trainer.group;
