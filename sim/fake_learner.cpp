@@ -142,14 +142,15 @@ void FakeLearner::deliver(const RoundPiece& piece, RoundResult all) {
   if (--open_ == 0) ++round_;
 }
 
+// Of the updates that are made again. Those before may be complete and not published yet.
 void FakeLearner::forget_work() {
-  for (auto& [version, work] : world_.work) leads_ ? work.clear() : static_cast<void>(work.erase(this));
+  for (auto it = world_.work.lower_bound(version()); it != world_.work.end(); ++it)
+    leads_ ? it->second.clear() : static_cast<void>(it->second.erase(this));
 }
 
 void FakeLearner::abandon() {
   reset();
   abandoned_ = held_;
-  forget_work();
 }
 
 UpdateReport FakeLearner::finish() {
@@ -194,12 +195,12 @@ void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
 
 void FakeLearner::load(const LearnerState& state) {
   if (leads_ && abandoned_ && world_.scenario.mutation == Mutation::changed_state_kept) return;
-  if (!leads_) forget_work();
   changed_ = false;
   const auto model = state.model.at("a").view<int64_t>()[0], optimizer = state.optimizer.at("m").view<int64_t>()[0];
   if (model != optimizer || static_cast<double>(model) != state.scalars.at("updates"))
     world_.violate("a checkpoint contains parts of several updates");
   updates_ = static_cast<uint64_t>(model);
+  forget_work();
   imitated_ = static_cast<uint64_t>(state.scalars.at("imitated"));
   warmed_up_ = !state.scalars.contains("warmup.checked");
   if (leads_ && imitated_ > 0 && state.scalars.contains("warmup.steps") &&
