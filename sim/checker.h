@@ -20,7 +20,6 @@
 
 namespace troupe {
 struct InferenceState;
-struct PublisherState;
 }  // namespace troupe
 
 namespace troupe::sim {
@@ -123,7 +122,6 @@ class Checker {
   void check_replay(const ReplayState& state);
   void check_groups(const Ledger& ledger);
   void check_stop_order(const KnownActor& ended);
-  void check_acknowledged(const PublisherState& publisher);
   void check_scores(caf::actor_id worker, const WorkerState& state);
   std::string name_of(caf::actor_id id);
 

@@ -15,6 +15,25 @@ namespace {
 
 constexpr uint64_t kCreditsPerGroup = 2;
 
+// A receiver of weights has those that it has acknowledged.
+void check_acknowledged(World& world, const std::map<caf::actor_id, KnownActor>& actors,
+                        const PublisherState& publisher) {
+  if (!publisher.sender) return;
+  for (const ReceiverReport& report : publisher.sender->receivers()) {
+    if (!report.applied || report.state != ReceiverReport::State::connected) continue;
+    for (const auto& [id, known] : actors) {
+      const auto pointer =
+          known.alive && known.remote ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
+      const InferenceState* state = pointer ? inference_of(pointer->get()) : nullptr;
+      if (state == nullptr || state->inference_index != report.inference_index || state->peers.replay == nullptr)
+        continue;
+      if (!state->version || *state->version < *report.applied)
+        world.violate(known.kind + '#' + std::to_string(known.ordinal) + " has acknowledged version " +
+                      report.applied->text() + ", but uses " + (state->version ? state->version->text() : "none"));
+    }
+  }
+}
+
 }  // namespace
 
 void Checker::check_replay(const ReplayState& state) {
@@ -163,23 +182,6 @@ void Checker::check_scores(caf::actor_id worker, const WorkerState& state) {
 
 // While no message is in flight, an inference actor of another process has the weights that its process has
 // acknowledged.
-void Checker::check_acknowledged(const PublisherState& publisher) {
-  if (!publisher.sender) return;
-  for (const ReceiverReport& report : publisher.sender->receivers()) {
-    if (!report.applied || report.state != ReceiverReport::State::connected) continue;
-    for (auto& [id, known] : actors_) {
-      const auto pointer =
-          known.alive && known.remote ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
-      const InferenceState* state = pointer ? inference_of(pointer->get()) : nullptr;
-      if (state == nullptr || state->inference_index != report.inference_index || state->peers.replay == nullptr)
-        continue;
-      if (!state->version || *state->version < *report.applied)
-        world_.violate(name_of(id) + " has acknowledged version " + report.applied->text() + ", but uses " +
-                       (state->version ? state->version->text() : "none"));
-    }
-  }
-}
-
 void Checker::quiet() {
   for (auto& [id, known] : actors_) {
     const auto pointer = known.alive ? caf::actor_cast<caf::strong_actor_ptr>(known.address) : nullptr;
@@ -191,7 +193,7 @@ void Checker::quiet() {
                        " requests, but computes nothing");
     }
     if (const WorkerState* state = worker_of(pointer->get())) check_scores(id, *state);
-    if (known.kind == "publisher") check_acknowledged(*publisher_of(pointer->get()));
+    if (known.kind == "publisher") check_acknowledged(world_, actors_, *publisher_of(pointer->get()));
     if (known.kind == "replay") {
       const ReplayState& state = *replay_of(pointer->get());
       uint64_t out = 0;
