@@ -124,6 +124,7 @@ ELSEWHERE = {
     "trainer.micro_batch": "in memory",
     "trainer.micro_batch_tokens": "in memory",
     "trainer.recompute": "in memory: the bits are the same",
+    "trainer.ranks": "in processor time: the bits are the same",
     "trainer.zero": "in memory: the bits are the same",
     "trainer.bucket_bytes": "in time: the bits are the same",
     "algorithm.bootstrap_on_truncation": "when episodes are truncated",
