@@ -156,10 +156,11 @@ def main():
             kill_after(run, kill * options.updates // (options.kills + 1))
         peak = finish(run)
         summary = check(run, options, peak)
+        lengths = summary["last_start"]["answers"]
         print(
             f"{options.kills} kills, {summary['updates']} updates, at most {peak / 2**20:.0f} MiB resident, "
             f"{summary['ledger']['lost_in_crash']} answers lost in kills, "
-            f"mean length {summary['answers']['produced_length']:.1f} produced, {summary['answers']['trained_length']:.1f} trained"
+            f"mean length {lengths['produced_length']:.1f} produced, {lengths['trained_length']:.1f} trained"
         )
 
 
