@@ -82,7 +82,7 @@ class OptimizerState {
  public:
   virtual ~OptimizerState() = default;
   // From here on it trains these elements of the trained parameters alone, and keeps no other moments; at first all.
-  // Moments that it has not kept begin as those of a new optimizer, until load() or take().
+  // Moments that it has not kept begin as those of a new optimizer, until load().
   virtual void hold(ElementRange elements) = 0;
   // Those that it keeps, in memory of their own or until the next step.
   virtual AdamMoments moments() const = 0;

@@ -38,6 +38,10 @@ at::Tensor DeviceWeights::trained(const at::Tensor& flat) const {
 }
 
 // The index of a parameter, or the number of parameters if none has that name.
+at::Tensor slice_of(const at::Tensor& flat, ElementRange elements) {
+  return flat.slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
+}
+
 size_t DeviceWeights::index_of(const std::string& name) const {
   size_t i = 0;
   while (i < block_.parameter_count() && block_.signature()->tensors[i].name != name) ++i;

@@ -16,6 +16,9 @@ namespace troupe {
 // and for a device that does not exist.
 at::Device find_device(const std::string& name, const std::string& setting);
 
+// Some elements of a flat tensor, which share its memory.
+at::Tensor slice_of(const at::Tensor& flat, ElementRange elements);
+
 class DeviceWeights {
  public:
   // On the CPU the parameters are the block's own memory, unless `own_memory`; elsewhere they are a copy. `block` must

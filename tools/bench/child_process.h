@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// Processor time in seconds; 0 if there is no such clock.
+// The processor time in seconds that a clock shows; 0 if the clock does not exist.
 double cpu_seconds_of(clockid_t clock);
 
 // Between fork() and exec() or the work of the child: makes it end with this process, however that ends, and take

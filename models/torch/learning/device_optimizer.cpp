@@ -11,10 +11,6 @@ namespace troupe {
 
 namespace {
 
-at::Tensor slice_of(const at::Tensor& flat, ElementRange elements) {
-  return flat.slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
-}
-
 ElementRange elements_of(const ParameterGroup& group) { return {group.range.begin, group.range.end}; }
 
 at::Tensor host_zeros(ElementRange elements) {

@@ -19,10 +19,6 @@ at::Tensor pick_positions(const at::Tensor& samples, const at::Tensor& positions
   return samples.index_select(0, positions);
 }
 
-at::Tensor slice_of(const at::Tensor& flat, ElementRange elements) {
-  return flat.slice(0, static_cast<int64_t>(elements.begin), static_cast<int64_t>(elements.end));
-}
-
 // A tensor of the shape of `like` with the samples at `positions`, and 0 elsewhere.
 at::Tensor spread(const at::Tensor& samples, const at::Tensor& positions, const at::Tensor& like) {
   return at::zeros(like.sizes(), samples.options()).index_copy_(0, positions, samples);
