@@ -165,7 +165,7 @@ std::vector<MemoryNeed> replay_of_steps(const RunConfig& config, const EnvSpec& 
 
 // In what follows, sizes are in copies of the weights, and rank 0 has its own moments of all parameters besides.
 
-constexpr double kMoments = 2, kState = 3;  // the state of a learner: weights and moments
+constexpr double kMoments = 2;
 
 // Moments of a rank.
 double moments_of_rank(const TrainerConfig& t) { return t.zero > 0 ? kMoments / to_double(t.ranks) : kMoments; }
@@ -179,15 +179,17 @@ double copies_with_ranks_here(const TrainerConfig& t) {
   return to_double(t.ranks - 1) * of_rank + moments_of_rank(t) - kMoments + exchanged_gradients(t);
 }
 
-// The largest of what rank 0 has when it sends ranks the state, which it serializes once and has in parts for each; in
-// an update; and when it saves. A rank process may be lost, so it keeps the state from before the update; with divided
-// moments it does not, but gets those of all ranks and joins them to save, and has them twice when it divides them.
+// The largest of what rank 0 has when it sends ranks the state, which it serializes for each and has in parts for all;
+// in an update; and when it saves. A rank process may be lost, so it keeps the state from before the update; with
+// divided moments only if it has copies of the next rank's, from before the update and after it. It gets the divided
+// moments of all ranks, and joins them to save.
 double copies_with_rank_processes(const TrainerConfig& t) {
-  const bool divided = t.zero > 0;
-  const double sent = kState * to_double(t.ranks) + (divided ? kMoments : 0);
-  const double updated = exchanged_gradients(t) + (divided ? 0 : kState);
-  const double saved = divided ? 2 * kMoments - moments_of_rank(t) : 0;
-  return moments_of_rank(t) - kMoments + std::max({sent, updated, saved});
+  const bool divided = t.zero > 0, copied = divided && t.redundancy == "neighbour";
+  const double own = moments_of_rank(t), next = copied ? own : 0;
+  const double sent = 1 + (1 + own + next) * to_double(t.ranks) + (divided ? kMoments : 0);
+  const double updated = exchanged_gradients(t) + (divided && !copied ? 0 : 1 + own) + 2 * next;
+  const double saved = divided ? 2 * kMoments - own + next : 0;
+  return own - kMoments + std::max({sent, updated, saved});
 }
 
 struct KindMemory {

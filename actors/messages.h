@@ -64,6 +64,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RankUpdate))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RoundSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankCopy))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankSave))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankMoments))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankActor))
@@ -138,9 +139,9 @@ using PrefetcherActor = caf::typed_actor<caf::reacts_to<next_atom>, caf::reacts_
 using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
-                     caf::reacts_to<RoundSaid>, caf::reacts_to<RankMisfit>, caf::reacts_to<RankDone>,
-                     caf::reacts_to<RankMoments>, caf::reacts_to<Part>, caf::reacts_to<RankJoined>,
-                     caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
+                     caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankMisfit>,
+                     caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<Part>,
+                     caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
 // Joins a run for one rank, in a process of its own.
 using RankHostActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does

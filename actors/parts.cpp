@@ -81,11 +81,13 @@ template std::vector<char> serialize(caf::actor_system&, const RankState&);
 template std::vector<char> serialize(caf::actor_system&, const RankUpdate&);
 template std::vector<char> serialize(caf::actor_system&, const RankSaid&);
 template std::vector<char> serialize(caf::actor_system&, const RoundSaid&);
+template std::vector<char> serialize(caf::actor_system&, const RankCopy&);
 template std::vector<char> serialize(caf::actor_system&, const RankMoments&);
 template RankState deserialize(caf::actor_system&, const std::vector<char>&);
 template RankUpdate deserialize(caf::actor_system&, const std::vector<char>&);
 template RankSaid deserialize(caf::actor_system&, const std::vector<char>&);
 template RoundSaid deserialize(caf::actor_system&, const std::vector<char>&);
+template RankCopy deserialize(caf::actor_system&, const std::vector<char>&);
 template RankMoments deserialize(caf::actor_system&, const std::vector<char>&);
 template RolloutMessage deserialize(caf::actor_system&, const std::vector<char>&);
 template InferenceRequest deserialize(caf::actor_system&, const std::vector<char>&);
@@ -126,8 +128,19 @@ size_t bytes_of(const std::vector<ShardNumbers>& numbers, const std::vector<Arra
 
 }  // namespace
 
-size_t payload_bytes(const RankState& state) {
+namespace {
+
+size_t bytes_of(const AdamMoments& moments) { return moments.first.bytes() + moments.second.bytes(); }
+size_t bytes_of(const std::vector<AdamMoments>& slices) {
   size_t bytes = 0;
+  for (const AdamMoments& slice : slices) bytes += bytes_of(slice);
+  return bytes;
+}
+
+}  // namespace
+
+size_t payload_bytes(const RankState& state) {
+  size_t bytes = bytes_of(state.moments) + bytes_of(state.next);
   for (const auto* tensors : {&state.learner->model, &state.learner->optimizer})
     for (const auto& [name, tensor] : *tensors) bytes += name.size() + tensor.bytes();
   return bytes;
@@ -151,9 +164,8 @@ size_t payload_bytes(const RoundSaid& said) {
   return bytes_of(said.all.numbers, said.all.data, said.all.own) + said.all.gradients.bytes();
 }
 
-size_t payload_bytes(const RankMoments& moments) {
-  return moments.moments.first.bytes() + moments.moments.second.bytes();
-}
+size_t payload_bytes(const RankCopy& copy) { return bytes_of(copy.piece); }
+size_t payload_bytes(const RankMoments& moments) { return bytes_of(moments.slices); }
 
 size_t payload_bytes(const InferenceRequest& request) { return bytes_of_fields(request.body); }
 

@@ -85,6 +85,7 @@ size_t payload_bytes(const RankState& state);
 size_t payload_bytes(const RankUpdate& update);
 size_t payload_bytes(const RankSaid& said);
 size_t payload_bytes(const RoundSaid& said);
+size_t payload_bytes(const RankCopy& copy);
 size_t payload_bytes(const RankMoments& moments);
 
 inline PartOf part_of(const RolloutMessage&) { return PartOf::rollout; }
@@ -95,6 +96,7 @@ inline PartOf part_of(const RankState&) { return PartOf::rank_state; }
 inline PartOf part_of(const RankUpdate&) { return PartOf::rank_update; }
 inline PartOf part_of(const RankSaid&) { return PartOf::rank_said; }
 inline PartOf part_of(const RoundSaid&) { return PartOf::round_said; }
+inline PartOf part_of(const RankCopy&) { return PartOf::rank_copy; }
 inline PartOf part_of(const RankMoments&) { return PartOf::rank_moments; }
 
 // Sends a message from `self`: whole and without a copy inside a process, whole when it is small, else in parts.

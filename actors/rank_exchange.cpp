@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
@@ -74,19 +76,31 @@ void on_said(ExchangeSelf self, const caf::actor_addr& sender, const RankSaid& s
   if (!message.all.own || sender != st.owner.address()) self->send(st.owner, told(st, message, 0));
 }
 
+// To the rank before the sender.
+void on_copy(ExchangeSelf self, const caf::actor_addr& sender, const RankCopy& copy) {
+  auto& st = self->state;
+  const auto rank = find_rank(st.attempt.others, sender);
+  if (rank == st.attempt.others.end() || copy.attempt != st.attempt.attempt) return;
+  if (rank == st.attempt.others.begin()) return self->send(st.owner, copy);
+  send_in_parts(self, std::prev(rank)->actor, copy, st.context->config.network.chunk_bytes, st.streams);
+}
+
 void on_part(ExchangeSelf self, const caf::actor_addr& sender, const Part& part) {
   auto& st = self->state;
   if (!shards_of(st, sender)) return;
-  RankSaid said;
+  std::function<void()> handle;
   try {
-    TROUPE_CHECK(part.of == PartOf::rank_said, static_cast<int>(part.of));
+    TROUPE_CHECK(part.of == PartOf::rank_said || part.of == PartOf::rank_copy, static_cast<int>(part.of));
     const auto whole = st.parts.add(sender, part);
     if (!whole) return;
-    said = deserialize<RankSaid>(self->system(), *whole);
+    if (part.of == PartOf::rank_said)
+      handle = [&, said = deserialize<RankSaid>(self->system(), *whole)] { on_said(self, sender, said); };
+    else
+      handle = [&, copy = deserialize<RankCopy>(self->system(), *whole)] { on_copy(self, sender, copy); };
   } catch (const std::exception& error) {
     return self->send(st.owner, RankMisfit{sender, error.what()});
   }
-  on_said(self, sender, said);
+  handle();
 }
 
 }  // namespace
@@ -98,6 +112,9 @@ RankExchangeActor::behavior_type rank_exchange(ExchangeSelf self, RunContextPtr 
   return {
       [self](const RankSaid& said) {
         if (self->current_sender()) on_said(self, self->current_sender()->address(), said);
+      },
+      [self](const RankCopy& copy) {
+        if (self->current_sender()) on_copy(self, self->current_sender()->address(), copy);
       },
       [self](const Part& part) {
         if (self->current_sender()) on_part(self, self->current_sender()->address(), part);

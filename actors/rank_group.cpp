@@ -13,6 +13,12 @@ ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards) {
   return {first, (rank + 1) * shards / ranks - first};
 }
 
+bool divides_moments(const RunConfig& config) { return config.trainer.zero > 0; }
+
+bool keeps_copies(const RunConfig& config) {
+  return divides_moments(config) && !config.deterministic && config.trainer.redundancy == "neighbour";
+}
+
 void RankGroup::begin(uint64_t update, size_t ranks) {
   attempt_ = {update, attempt_.number + 1};
   done_.assign(ranks, {});

@@ -7,12 +7,18 @@
 #include <optional>
 #include <vector>
 
+#include "actors/config/run_config.h"
 #include "actors/messages/ranks.h"
 
 namespace troupe {
 
 // The shards of a rank: each has as many as the others, or one more. `ranks` is at most `shards`.
 ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards);
+
+// Whether a run's ranks divide the moments of the optimizer into slices, and whether each then keeps a copy of those of
+// the next rank, so that the loss of a rank loses none.
+bool divides_moments(const RunConfig& config);
+bool keeps_copies(const RunConfig& config);
 
 class RankGroup {
  public:

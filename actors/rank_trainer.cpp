@@ -6,7 +6,10 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/rank_group.h"
 #include "actors/weights_check.h"
+#include "models/shards/gradient_pieces.h"
+#include "runtime/base/errors.h"
 #include "runtime/caf/system.h"
 
 namespace troupe {
@@ -14,6 +17,13 @@ namespace troupe {
 namespace {
 
 using RankSelf = SelfPointer<RankActor, RankTrainerState>;
+
+// Its update is complete once it has the copy of the next rank's moments.
+void say_done(RankSelf self) {
+  auto& st = self->state;
+  if (st.computed && st.kept.has_copy())
+    self->send(st.lead, RankDone{st.attempt, weights_check(*st.learner), st.samples});
+}
 
 // Up to where the update waits for the other ranks, or to its end.
 void advance(RankSelf self) {
@@ -23,7 +33,20 @@ void advance(RankSelf self) {
   if (state == Advance::waits) return;
   st.learner->finish();
   st.batches.clear();
-  self->send(st.lead, RankDone{st.attempt, weights_check(*st.learner), st.samples});
+  st.computed = true;
+  if (keeps_copies(st.context->config))
+    in_pieces(st.learner->moments(), piece_elements(st.context->config.trainer), [&](AdamMoments piece) {
+      send_in_parts(self, st.exchange, RankCopy{st.attempt, std::move(piece)}, st.context->config.network.chunk_bytes,
+                    st.streams);
+    });
+  say_done(self);
+}
+
+void on_copy(RankSelf self, const RankCopy& copy) {
+  auto& st = self->state;
+  if (copy.attempt != st.attempt) return;
+  st.kept.add(copy.piece);
+  if (st.kept.has_copy()) say_done(self);
 }
 
 void abandon(RankTrainerState& st) {
@@ -35,13 +58,24 @@ void on_state(RankSelf self, const RankState& state) {
   auto& st = self->state;
   abandon(st);
   st.learner->hold_slice(state.rank, state.ranks);
-  st.learner->load(*state.learner);
+  st.learner->load(*state.learner, state.moments);
+  st.kept.divide(state.next.empty() ? std::nullopt : std::optional(state.next.front()));
+}
+
+std::vector<AdamMoments> moments_wanted(const RankTrainerState& st, MomentsWanted wanted) {
+  switch (wanted) {
+    case MomentsWanted::own: return {st.learner->moments()};
+    case MomentsWanted::after: return st.kept.after(st.learner->moments());
+    case MomentsWanted::before: return st.kept.before();
+  }
+  throw InvariantError("no kind of moments");
 }
 
 void on_save(RankSelf self, const RankSave& save) {
   auto& st = self->state;
   send_in_parts(self, caf::actor_cast<RankLead>(self->current_sender()),
-                RankMoments{save.number, st.learner->moments()}, st.context->config.network.chunk_bytes, st.streams);
+                RankMoments{save.number, moments_wanted(st, save.wanted)}, st.context->config.network.chunk_bytes,
+                st.streams);
 }
 
 void on_update(RankSelf self, const RankUpdate& update) {
@@ -53,6 +87,8 @@ void on_update(RankSelf self, const RankUpdate& update) {
   st.exchange = update.exchange;
   st.attempt = update.attempt;
   st.samples = 0;
+  st.computed = false;
+  if (keeps_copies(st.context->config)) st.kept.begin(st.learner->moments());
   std::vector<StagedBatch*> batches;
   for (const auto& batch : update.batches) {
     batches.push_back(st.batches.emplace_back(st.stager->stage(*batch)).get());
@@ -77,6 +113,7 @@ void on_part(RankSelf self, const Part& part) {
   switch (part.of) {
     case PartOf::rank_state: return on_state(self, deserialize<RankState>(self->system(), *whole));
     case PartOf::rank_update: return on_update(self, deserialize<RankUpdate>(self->system(), *whole));
+    case PartOf::rank_copy: return on_copy(self, deserialize<RankCopy>(self->system(), *whole));
     case PartOf::round_said: return on_round(self, deserialize<RoundSaid>(self->system(), *whole));
     default: TROUPE_CHECK(false, static_cast<int>(part.of));
   }
@@ -98,6 +135,7 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
       [self](const RankState& state) { on_state(self, state); },
       [self](const RankUpdate& update) { on_update(self, update); },
       [self](const RoundSaid& said) { on_round(self, said); },
+      [self](const RankCopy& copy) { on_copy(self, copy); },
       [self](const RankSave& save) { on_save(self, save); },
       [self](const Part& part) { on_part(self, part); },
       [self](const Stop&) { self->quit(); },

@@ -10,6 +10,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/run_context.h"
+#include "models/shards/kept_moments.h"
 
 namespace troupe {
 
@@ -28,6 +29,8 @@ struct RankTrainerState {
   Attempt attempt;
   uint64_t samples = 0;
   std::vector<std::unique_ptr<StagedBatch>> batches;  // empty: none is under way
+  bool computed = false;                              // by this rank
+  KeptMoments kept;                                   // with copies of the moments
 };
 
 RankActor::behavior_type rank_trainer(SelfPointer<RankActor, RankTrainerState> self, RunContextPtr context,

@@ -13,6 +13,7 @@
 #include "actors/resume.h"
 #include "actors/run_progress.h"
 #include "actors/trainer_limits.h"
+#include "actors/trainer_moments.h"
 #include "actors/trainer_update.h"
 #include "actors/update_warnings.h"
 #include "runtime/base/log.h"
@@ -368,6 +369,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const CheckpointWritten&) { on_written(self); },
       [self](idle_atom) { on_idle(self); },
       [self](const RoundSaid& said) { on_round(self, said); },
+      [self](const RankCopy& copy) { on_rank_copy(self, copy); },
       [self](const RankMisfit& misfit) { on_rank_misfit(self, misfit); },
       [self](const RankDone& done) { on_rank_done(self, done); },
       [self](const RankMoments& moments) { on_rank_moments(self, moments); },

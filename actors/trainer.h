@@ -17,6 +17,7 @@
 #include "actors/run_context.h"
 #include "actors/warmup.h"
 #include "actors/warmup_saves.h"
+#include "models/shards/kept_moments.h"
 
 namespace troupe {
 
@@ -31,16 +32,22 @@ struct TrainerPeers {
   PublisherActor reference_publisher = {};  // if scorers compute with the reference
 };
 
+// A learner's state.
+struct StateBefore {
+  std::shared_ptr<const LearnerState> model;  // without moments
+  AdamMoments moments;                        // of this rank's slice
+};
+
 // The update under way.
 struct TrainerUpdate {
   uint64_t index = 0;
   StagedMessage batch;
   std::chrono::steady_clock::time_point begun;
   double progress = 0;
-  std::shared_ptr<const LearnerState> before = {};   // of the learner, if a rank may be lost
+  std::optional<StateBefore> before = {};            // if the loss of a rank takes it back
   std::chrono::steady_clock::duration sending = {};  // to the other ranks, before this one has begun
   // At its end:
-  std::chrono::steady_clock::time_point computed = {};  // on this rank
+  std::chrono::steady_clock::time_point computed = {};  // on this rank, which has `weights` then
   std::shared_ptr<const UpdateReport> report = {};
   WeightsPtr weights = {};  // null with one rank
   uint64_t samples = 0;
@@ -82,6 +89,7 @@ struct TrainerState {
     RankActor actor;
     std::string name = {};   // of its process; empty in this one
     bool has_state = false;  // the same as this one
+    bool has_slice = false;  // of the moments
   };
   std::optional<RankGroup> group;  // nothing with one
   std::vector<Rank> ranks;         // 1, 2, ...
@@ -91,10 +99,15 @@ struct TrainerState {
   uint64_t streams = 0;
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
-  uint64_t saves = 0;                               // requests for moments
-  std::vector<std::optional<AdamMoments>> moments;  // what has come of the last one, by rank
-  std::vector<std::function<void()>> when_there;    // what waits until all have
-  PartAssembler parts;                              // of the ranks
+  KeptMoments kept;                               // with copies of the moments
+  uint64_t saves = 0;                             // requests for moments
+  std::vector<caf::actor_addr> asked;             // ranks that have not answered the last one
+  std::vector<AdamMoments> moments;               // what has come of it
+  bool recovering = false;                        // it is because a rank was lost:
+  std::string lost;                               // which, and why
+  bool has_moments = false;                       // so that all of the state as it is are here, until they are divided
+  std::vector<std::function<void()>> when_there;  // what waits until all have come
+  PartAssembler parts;                            // of the ranks
   std::optional<TrainerUpdate> update;
   // Why to end after the update under way or, in deterministic runs, at the next turn.
   std::string end_reason, end_error;

@@ -14,6 +14,7 @@
 #include "actors/parts.h"
 #include "actors/rank_exchange.h"
 #include "actors/rank_trainer.h"
+#include "actors/trainer_moments.h"
 #include "actors/update_warnings.h"
 #include "actors/weights_check.h"
 #include "runtime/base/log.h"
@@ -37,12 +38,6 @@ std::vector<StagedBatch*> own_batches(TrainerState& st, size_t count) {
 
 void advance(TrainerSelf self);
 
-template <class Message>
-void tell(TrainerSelf self, size_t rank, Message message) {
-  auto& st = self->state;
-  send_in_parts(self, st.ranks[rank - 1].actor, std::move(message), st.context->config.network.chunk_bytes, st.streams);
-}
-
 void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   auto& st = self->state;
   st.group->done(rank, weights);
@@ -59,6 +54,12 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   update_ended(self, std::move(update));
 }
 
+// This rank's update is complete once it has the copy of the next rank's moments.
+void note_own(TrainerSelf self) {
+  const auto& st = self->state;
+  if (st.update->weights && st.kept.has_copy()) note_done(self, 0, weights_check(*st.update->weights));
+}
+
 // Up to where the update waits for other ranks, or to its end.
 void advance(TrainerSelf self) {
   auto& st = self->state;
@@ -69,31 +70,7 @@ void advance(TrainerSelf self) {
   update.report = std::make_shared<const UpdateReport>(st.learner->finish());
   update.weights = st.learner->snapshot({st.version.epoch, st.version.number + 1});
   update.computed = self->clock().now();
-  note_done(self, 0, weights_check(*update.weights));
-}
-
-bool divides_moments(const TrainerState& st) { return st.context->config.trainer.zero > 0; }
-
-// How many ranks take part in an update that begins now.
-size_t ranks_now(const TrainerState& st) { return std::min(st.ranks.size() + 1, st.group->shards()); }
-
-// Ranks without this rank's state get it first: those that are new, and all where the moments are divided anew.
-void bring_up(TrainerSelf self) {
-  auto& st = self->state;
-  const size_t slices = divides_moments(st) ? st.group->ranks() : 1;
-  std::shared_ptr<const LearnerState> state = st.update->before;
-  if (slices != st.slices) {
-    state = std::make_shared<const LearnerState>(whole_state(st));
-    for (auto& rank : st.ranks) rank.has_state = false;
-    st.slices = slices;
-    st.learner->hold_slice(0, slices);
-    st.learner->load(*state);
-  }
-  for (size_t rank = 1; rank < st.group->ranks(); ++rank) {
-    if (std::exchange(st.ranks[rank - 1].has_state, true)) continue;
-    if (!state) state = std::make_shared<const LearnerState>(whole_state(st));
-    tell(self, rank, RankState{state, slices > 1 ? rank : 0, slices});
-  }
+  note_own(self);
 }
 
 void begin_attempt(TrainerSelf self) {
@@ -103,8 +80,10 @@ void begin_attempt(TrainerSelf self) {
   const auto begun = self->clock().now();
   group.begin(update.index, ranks_now(st));
   bring_up(self);
-  ExchangeAttempt attempt{
-      group.attempt(), group.shards_of(0), {}, divides_moments(st) ? st.learner->trained_elements() : 0};
+  update.weights = nullptr;
+  if (update.before) update.before->moments = st.learner->moments();
+  if (keeps_copies(st.context->config)) st.kept.begin(st.learner->moments());
+  ExchangeAttempt attempt{group.attempt(), group.shards_of(0), {}, st.slices > 1 ? st.learner->trained_elements() : 0};
   for (size_t rank = 1; rank < group.ranks(); ++rank)
     attempt.others.push_back({st.ranks[rank - 1].actor, group.shards_of(rank)});
   self->send(st.exchange, std::move(attempt));  // before any rank says something
@@ -136,38 +115,44 @@ std::optional<size_t> sending_rank(TrainerSelf self) {
   return rank_of(self->state, self->current_sender()->address());
 }
 
-// The update under way begins again, from the state before it, with the ranks that are left. Its batches are staged
-// again, because a learner changes those that it is given.
+// The update under way begins again, from the state before it, with the ranks that are left.
 void try_again(TrainerSelf self) {
   auto& st = self->state;
   st.learner->abandon();
-  st.learner->load(*st.update->before);
-  st.update->batch.shards.clear();
+  st.learner->load(*st.update->before->model, st.update->before->moments);
   for (auto& rank : st.ranks) rank.has_state = false;
-  begin_attempt(self);
+  begin_again(self);
 }
 
 void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   auto& st = self->state;
   const TrainerState::Rank lost = st.ranks[rank - 1];
-  if (!st.ended && rank >= st.slices)
-    log_warn("trainer", lost.name + " is gone (" + why + "); its shards go to the others");
+  const std::string what = lost.name + " is gone (" + why + ")";
+  const bool in_update = st.update && rank < st.group->ranks();
   self->demonitor(lost.actor.address());
   st.parts.forget(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
-  if (rank < st.slices && !st.ended)
-    throw std::runtime_error(lost.name + " is gone (" + why + "), and with trainer.zero " +
-                             std::to_string(st.context->config.trainer.zero) +
-                             " a part of the optimizer's state: the same command resumes from the last checkpoint");
-  if (st.update && rank < st.group->ranks()) try_again(self);
+  const bool recovers = lost.has_slice && !st.has_moments;
+  if (!st.ended && (!recovers || keeps_copies(st.context->config)))
+    log_warn("trainer", what + "; its shards go to the others");
+  if (recovers)
+    recover_moments(self, what);
+  else if (in_update && !divides_moments(st.context->config))
+    try_again(self);
 }
 
 // Whether a message is of the attempt under way.
 bool is_current(const TrainerState& st, const Attempt& attempt) {
-  return st.update && st.group && attempt == st.group->attempt();
+  return st.update && st.group && !st.recovering && attempt == st.group->attempt();
 }
 
 }  // namespace
+
+// Its batches are staged again, because a learner changes those that it is given.
+void begin_again(TrainerSelf self) {
+  self->state.update->batch.shards.clear();
+  begin_attempt(self);
+}
 
 void start_ranks(TrainerSelf self) {
   auto& st = self->state;
@@ -183,6 +168,9 @@ void start_ranks(TrainerSelf self) {
   self->set_down_handler([self](const caf::down_msg& down) {
     if (const auto rank = rank_of(self->state, down.source)) lose_rank(self, *rank, describe(down.reason));
   });
+  if (st.context->rank_processes && divides_moments(st.context->config) && !keeps_copies(st.context->config))
+    log_info("trainer",
+             "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");
   if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
     st.ranks.push_back(
@@ -214,36 +202,6 @@ void on_ranks_due(TrainerSelf self) {
                   std::to_string(kRanksDeadline.count()) + " s");
 }
 
-void with_moments(TrainerSelf self, std::function<void()> then) {
-  auto& st = self->state;
-  if (st.slices == 1) return then();
-  st.when_there.push_back(std::move(then));
-  if (st.when_there.size() > 1) return;
-  st.moments.assign(st.slices, {});
-  st.moments.front() = st.learner->moments();
-  ++st.saves;
-  for (size_t rank = 1; rank < st.slices; ++rank) self->send(st.ranks[rank - 1].actor, RankSave{st.saves});
-}
-
-LearnerState whole_state(const TrainerState& st) {
-  if (st.slices == 1) return st.learner->save();
-  std::vector<AdamMoments> slices;
-  for (const auto& slice : st.moments) slices.push_back(slice.value());
-  return st.learner->save(slices);
-}
-
-void on_rank_moments(TrainerSelf self, const RankMoments& moments) {
-  auto& st = self->state;
-  const std::optional<size_t> rank = sending_rank(self);
-  if (!rank || *rank >= st.slices || moments.number != st.saves || st.when_there.empty()) return;
-  st.moments.at(*rank) = moments.moments;
-  if (!std::ranges::all_of(st.moments, [](const auto& slice) { return slice.has_value(); })) return;
-  // One of them may begin an update, which is the last then, or end training.
-  for (const auto& then : std::exchange(st.when_there, {}))
-    if (!st.update && st.learner) then();
-  if (st.when_there.empty()) st.moments.clear();
-}
-
 void on_rank_part(TrainerSelf self, const Part& part) {
   auto& st = self->state;
   const std::optional<size_t> rank = sending_rank(self);
@@ -260,6 +218,17 @@ void on_rank_part(TrainerSelf self, const Part& part) {
   on_rank_moments(self, moments);
 }
 
+void on_rank_copy(TrainerSelf self, const RankCopy& copy) {
+  auto& st = self->state;
+  if (!is_current(st, copy.attempt)) return;
+  try {
+    st.kept.add(copy.piece);
+  } catch (const InvariantError& error) {
+    return lose_rank(self, 1, error.what());
+  }
+  note_own(self);
+}
+
 namespace {
 
 void start_update(TrainerSelf self, const StagedMessage& message, double progress) {
@@ -267,13 +236,14 @@ void start_update(TrainerSelf self, const StagedMessage& message, double progres
   TROUPE_CHECK(!st.update, message.index());
   st.update.emplace(
       TrainerUpdate{.index = message.index(), .batch = message, .begun = self->clock().now(), .progress = progress});
-  if (st.group && !st.ranks.empty()) {
-    if (st.context->rank_processes && !divides_moments(st))
-      st.update->before = std::make_shared<const LearnerState>(st.learner->save());
+  if (st.group && (!st.ranks.empty() || st.slices > 1)) {
+    const RunConfig& config = st.context->config;
+    if (st.context->rank_processes && (!divides_moments(config) || keeps_copies(config)))
+      st.update->before = {std::make_shared<const LearnerState>(st.learner->save_without_moments()), {}};
     return begin_attempt(self);
   }
   std::vector<StagedBatch*> batches = message.batches();
-  if (st.group) {  // without the other ranks, whose moments are here if they were divided
+  if (st.group) {  // without the other ranks
     batches = own_batches(st, st.group->shards());
     st.learner->hold_shards({0, st.group->shards()});
   }
@@ -288,7 +258,7 @@ void start_update(TrainerSelf self, const StagedMessage& message, double progres
 void begin_update(TrainerSelf self, const StagedMessage& message, double progress) {
   auto& st = self->state;
   const bool divided_anew = st.slices > 1 && ranks_now(st) != st.slices;
-  if (divided_anew || !st.when_there.empty())
+  if (divided_anew || st.recovering || !st.when_there.empty())
     return with_moments(self, [self, message, progress] { start_update(self, message, progress); });
   start_update(self, message, progress);
 }

@@ -27,14 +27,11 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
 void on_round(TrainerSelf self, const RoundSaid& said);
 void on_rank_misfit(TrainerSelf self, const RankMisfit& misfit);
 void on_rank_done(TrainerSelf self, const RankDone& done);
-void on_rank_moments(TrainerSelf self, const RankMoments& moments);
 void on_rank_part(TrainerSelf self, const Part& part);
+void on_rank_copy(TrainerSelf self, const RankCopy& copy);
 
-// Between two updates: calls `then` when the moments of all ranks are here, in the order of these calls. No update
-// begins before that.
-void with_moments(TrainerSelf self, std::function<void()> then);
-// As Learner::save(), with those moments; inside `then` alone.
-LearnerState whole_state(const TrainerState& st);
+// Begins the update under way again: takes its samples, the ranks and the state that are there now.
+void begin_again(TrainerSelf self);
 
 // Of skipped steps, and of updates without samples: once of each.
 void warn_of(TrainerSelf self, const UpdateReport& report, uint64_t samples);

@@ -132,8 +132,13 @@ class Learner {
   virtual void hold_slice(size_t /*rank*/, size_t ranks) { TROUPE_CHECK(ranks == 1, ranks); }
   // What it keeps of its slice, in memory of its own or until the next update.
   virtual AdamMoments moments() const { throw InvariantError("this learner has one rank"); }
-  // As save(), with the moments of all slices.
+  // As save(), with the moments of all slices; and without any.
   virtual LearnerState save(std::span<const AdamMoments> /*slices*/) const {
+    throw InvariantError("this learner has one rank");
+  }
+  virtual LearnerState save_without_moments() const { throw InvariantError("this learner has one rank"); }
+  // What these two have returned. Throws as load(), and InvariantError when the moments are not those of its slice.
+  virtual void load(const LearnerState& /*without_moments*/, const AdamMoments& /*slice*/) {
     throw InvariantError("this learner has one rank");
   }
   // How many parameters are trained, padding included.

@@ -180,17 +180,33 @@ void FakeLearner::end_warmup() {
 }
 
 LearnerState FakeLearner::save() const {
+  LearnerState state = save_without_moments();
+  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
+  return state;
+}
+
+AdamMoments FakeLearner::moments() const {
+  const Array updates = Array::of<float>({1}, {static_cast<float>(updates_)});
+  return {{0, 1}, updates, updates};
+}
+
+LearnerState FakeLearner::save_without_moments() const {
   LearnerState state;
   state.scalars["imitated"] = static_cast<double>(imitated_);
   state.model["a"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
   state.model[kOrigin] = Array::of<int64_t>({1}, {origin_});
-  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(updates_)});
   state.scalars["updates"] = static_cast<double>(updates_);
   return state;
 }
 
 void FakeLearner::begin_from(const std::map<std::string, Array>& model) {
   origin_ = model.at(kOrigin).view<int64_t>()[0];
+}
+
+void FakeLearner::load(const LearnerState& without_moments, const AdamMoments& slice) {
+  LearnerState state = without_moments;
+  state.optimizer["m"] = Array::of<int64_t>({1}, {static_cast<int64_t>(slice.first.view<float>()[0])});
+  load(state);
 }
 
 void FakeLearner::load(const LearnerState& state) {

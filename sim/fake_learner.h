@@ -36,8 +36,12 @@ class FakeLearner final : public Learner {
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
   LearnerState save() const override;
+  size_t trained_elements() const override { return 1; }
+  AdamMoments moments() const override;
+  LearnerState save_without_moments() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override;
+  void load(const LearnerState& without_moments, const AdamMoments& slice) override;
   uint64_t updates() const { return updates_; }
 
  private:

@@ -99,6 +99,7 @@ enum class PartOf : uint8_t {
   rank_said = 6,
   round_said = 7,
   rank_moments = 8,
+  rank_copy = 9,
 };
 
 // A piece of a message that is too large for one (actors/parts.h).

@@ -10,6 +10,7 @@
 #include <caf/meta/type_name.hpp>
 #include <caf/sec.hpp>
 
+#include "models/shards/adam_moments.h"
 #include "models/shards/rank_round.h"
 #include "runtime/caf/inspect.h"
 
@@ -52,6 +53,19 @@ inline std::vector<Array> arrays_of(const std::optional<Array>& array) {
 }
 inline std::optional<Array> one_of(const std::vector<Array>& arrays) {
   return arrays.empty() ? std::optional<Array>() : arrays.front();
+}
+
+template <class I> typename I::result_type inspect(I& f, AdamMoments& x) {
+  uint64_t begin = x.elements.begin, end = x.elements.end;
+  return f(caf::meta::type_name("AdamMoments"), begin, end, x.first, x.second,
+           caf::meta::load_callback([&]() -> caf::error {
+             if (begin > end) return caf::sec::invalid_argument;
+             for (const Array* each : {&x.first, &x.second})
+               if (static_cast<uint64_t>(each->size()) != end - begin || (end > begin && each->dtype() != DType::f32))
+                 return caf::sec::invalid_argument;
+             x.elements = {begin, end};
+             return caf::none;
+           }));
 }
 
 template <class I> typename I::result_type inspect(I& f, RankPart& x) {

@@ -82,16 +82,31 @@ struct RoundSaid {
   }
 };
 
-using ExchangeService = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<Part>>;
+// With copies of the moments: those of the sender after the attempt, piece after piece. The exchange passes them on to
+// the rank before it, whose update is not complete without them.
+struct RankCopy {
+  Attempt attempt;
+  AdamMoments piece;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankCopy& x) {
+    return f(caf::meta::type_name("RankCopy"), x.attempt, x.piece);
+  }
+};
+
+using ExchangeService = caf::typed_actor<caf::reacts_to<RankSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<Part>>;
 
 // From rank 0: take over this state of the learner, and train the slice of this rank.
 struct RankState {
-  std::shared_ptr<const LearnerState> learner;
-  uint64_t rank = 0, ranks = 1;  // one: the slice is all
+  std::shared_ptr<const LearnerState> learner;  // without moments
+  AdamMoments moments;                          // of the slice
+  uint64_t rank = 0, ranks = 1;                 // one: the slice is all
+  std::vector<AdamMoments> next = {};           // those of the next rank, or none: to keep a copy of them
 
   template <class I> friend typename I::result_type inspect(I& f, RankState& x) {
     WireShared<LearnerState> learner{x.learner};
-    return f(caf::meta::type_name("RankState"), learner, x.rank, x.ranks, caf::meta::load_callback([&]() -> caf::error {
+    return f(caf::meta::type_name("RankState"), learner, x.moments, x.rank, x.ranks, x.next,
+             caf::meta::load_callback([&]() -> caf::error {
+               if (x.next.size() > 1) return caf::sec::invalid_argument;
                x.learner = learner.object;
                return caf::none;
              }));
@@ -131,34 +146,43 @@ struct RankDone {
   }
 };
 
-// From rank 0 between two updates: send the moments of your slice.
+// Which moments a rank sends.
+enum class MomentsWanted : uint8_t {
+  own = 0,     // between two updates: of its slice
+  after = 1,   // likewise, and its copy of those of the next rank: a rank is lost
+  before = 2,  // the same from before the update under way, which is taken back
+};
+
+// From rank 0: send moments.
 struct RankSave {
   uint64_t number = 0;  // counts these requests
+  MomentsWanted wanted = MomentsWanted::own;
 
   template <class I> friend typename I::result_type inspect(I& f, RankSave& x) {
-    return f(caf::meta::type_name("RankSave"), x.number);
+    auto wanted = static_cast<uint8_t>(x.wanted);
+    return f(caf::meta::type_name("RankSave"), x.number, wanted, caf::meta::load_callback([&]() -> caf::error {
+               if (wanted > static_cast<uint8_t>(MomentsWanted::before)) return caf::sec::invalid_argument;
+               x.wanted = static_cast<MomentsWanted>(wanted);
+               return caf::none;
+             }));
   }
 };
 
 // To rank 0: the answer.
 struct RankMoments {
   uint64_t number = 0;
-  AdamMoments moments;
+  std::vector<AdamMoments> slices;
 
   template <class I> friend typename I::result_type inspect(I& f, RankMoments& x) {
-    uint64_t begin = x.moments.elements.begin, end = x.moments.elements.end;
-    return f(caf::meta::type_name("RankMoments"), x.number, begin, end, x.moments.first, x.moments.second,
-             caf::meta::load_callback([&]() -> caf::error {
-               x.moments.elements = {begin, end};
-               return caf::none;
-             }));
+    return f(caf::meta::type_name("RankMoments"), x.number, x.slices);
   }
 };
 
 // What the other ranks tell rank 0 beside the rounds, and it them.
 using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<Part>>;
-using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
-                                   caf::reacts_to<RankSave>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
+using RankActor =
+    caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
+                     caf::reacts_to<RankCopy>, caf::reacts_to<RankSave>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
 
 // How a rank process says in a JoinRequest what it is.
 inline constexpr const char* kRankKind = "rank";
@@ -193,7 +217,7 @@ struct RankMisfit {
   std::string error;
 };
 
-using ExchangeOwner = caf::typed_actor<caf::reacts_to<RoundSaid>, caf::reacts_to<RankMisfit>>;
+using ExchangeOwner = caf::typed_actor<caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankMisfit>>;
 using RankExchangeActor = ExchangeService::extend<caf::reacts_to<ExchangeAttempt>>;
 
 // To the trainer, from this process: another rank.

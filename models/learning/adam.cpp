@@ -51,27 +51,7 @@ GradientSquares squares_of(const ParameterGroups& groups, std::span<const float>
   return {of(groups.policy), of(groups.value)};
 }
 
-AdamMoments joined(const WeightBlock& weights, std::span<const AdamMoments> slices) {
-  const size_t count = weights.trained().size();
-  const Shape all{static_cast<int64_t>(count)};
-  AdamMoments result{{0, count}, Array(DType::f32, all), Array(DType::f32, all)};
-  std::vector<uint8_t> there(count, 0);
-  for (const AdamMoments& slice : slices) {
-    const auto at = static_cast<std::ptrdiff_t>(slice.elements.begin);
-    TROUPE_CHECK(slice.elements.end <= count && slice.first.size() == static_cast<int64_t>(slice.elements.size()) &&
-                     slice.second.size() == slice.first.size(),
-                 slice.elements.begin, slice.elements.end, slice.first.size(), slice.second.size());
-    std::ranges::copy(slice.first.view<float>(), result.first.mutable_view<float>().begin() + at);
-    std::ranges::copy(slice.second.view<float>(), result.second.mutable_view<float>().begin() + at);
-    std::fill_n(there.begin() + at, slice.elements.size(), 1);
-  }
-  const auto missing = std::ranges::find(there, 0);
-  TROUPE_CHECK(missing == there.end(), missing - there.begin(), count);
-  return result;
-}
-
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const AdamMoments& moments,
-                  std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars) {
+void save_moments(const WeightBlock& weights, const AdamMoments& moments, std::map<std::string, Array>& tensors) {
   TROUPE_CHECK(moments.elements == (ElementRange{0, weights.trained().size()}), moments.elements.begin,
                moments.elements.end);
   const size_t count = weights.trained().last;
@@ -81,8 +61,17 @@ void save_moments(const WeightBlock& weights, const ParameterGroups& groups, con
     tensors["first." + spec.name] = moments.first.slice(at, end).reshaped(spec.shape);
     tensors["second." + spec.name] = moments.second.slice(at, end).reshaped(spec.shape);
   }
+}
+
+void save_counts(const ParameterGroups& groups, std::map<std::string, double>& scalars) {
   scalars["optimizer.policy_steps"] = groups.policy.steps;
   scalars["optimizer.value_steps"] = groups.value.steps;
+}
+
+void load_counts(const std::map<std::string, double>& scalars, ParameterGroups& groups) {
+  const double policy = saved_count(scalars, "optimizer.policy_steps");
+  groups.value.steps = saved_count(scalars, "optimizer.value_steps");
+  groups.policy.steps = policy;
 }
 
 namespace {
@@ -130,8 +119,7 @@ void load_moments(const WeightBlock& weights, const std::map<std::string, Array>
     load("first." + spec.name, first);
     load("second." + spec.name, second);
   }
-  groups.policy.steps = saved_count(scalars, "optimizer.policy_steps");
-  groups.value.steps = saved_count(scalars, "optimizer.value_steps");
+  load_counts(scalars, groups);
 }
 
 double saved_count(const std::map<std::string, double>& scalars, const std::string& name) {

@@ -61,10 +61,11 @@ struct GradientNorms {
   double all, policy, value;
 };
 
-// Saves the moments, those of all trained parameters, as tensors by parameter name that share their memory, and the
-// step counts as scalars.
-void save_moments(const WeightBlock& weights, const ParameterGroups& groups, const AdamMoments& moments,
-                  std::map<std::string, Array>& tensors, std::map<std::string, double>& scalars);
+// Saves the moments, those of all trained parameters, as tensors by parameter name that share their memory.
+void save_moments(const WeightBlock& weights, const AdamMoments& moments, std::map<std::string, Array>& tensors);
+void save_counts(const ParameterGroups& groups, std::map<std::string, double>& scalars);
+// Throws ConfigError when one is missing or no count, and then changes nothing.
+void load_counts(const std::map<std::string, double>& scalars, ParameterGroups& groups);
 // Throws ConfigError when a tensor or a count is missing, unknown or of another shape.
 void check_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                    const std::map<std::string, double>& scalars);
@@ -72,10 +73,6 @@ void check_moments(const WeightBlock& weights, const std::map<std::string, Array
 void load_moments(const WeightBlock& weights, const std::map<std::string, Array>& tensors,
                   const std::map<std::string, double>& scalars, ParameterGroups& groups, ElementRange elements,
                   std::span<float> first, std::span<float> second);
-
-// The moments of all trained parameters, from slices that have each of them once or more often with the same values.
-// Throws InvariantError when one is missing.
-AdamMoments joined(const WeightBlock& weights, std::span<const AdamMoments> slices);
 
 // What an optimizer keeps between steps, in whichever form.
 class OptimizerState {
@@ -86,11 +83,11 @@ class OptimizerState {
   virtual void hold(ElementRange elements) = 0;
   // Those that it keeps, in memory of their own or until the next step.
   virtual AdamMoments moments() const = 0;
-  // As save_moments() has it, with these moments, which are of all trained parameters.
-  virtual void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
-                    std::map<std::string, double>& scalars) const = 0;
+  virtual void save_counts(std::map<std::string, double>& scalars) const = 0;
   // As load_moments(); it takes the moments that it keeps.
   virtual void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) = 0;
+  // The same with the moments that it keeps. Throws InvariantError when they are others.
+  virtual void load(const AdamMoments& moments, const std::map<std::string, double>& scalars) = 0;
   // As before the first step.
   virtual void reset() = 0;
 };

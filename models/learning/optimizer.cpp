@@ -29,14 +29,16 @@ void adam(const AdamStep& s, float keep, size_t n, float* p, Gradient* gradients
 }  // namespace
 
 Optimizer::Optimizer(const TrainerConfig& config, WeightBlock& weights, ClipNorm clip)
-    : config_(config), weights_(weights), clip_(clip), groups_(weights) {
-  hold({0, weights.trained().size()});
-}
+    : config_(config), weights_(weights), clip_(clip), groups_(weights), held_{0, weights.trained().size()} {}
 
 void Optimizer::hold(ElementRange elements) {
   if (elements == held_) return;
   TROUPE_CHECK(elements.begin <= elements.end && elements.end <= weights_.trained().size(), elements.begin,
                elements.end);
+  if (first_.empty()) {
+    held_ = elements;
+    return;
+  }
   const ElementRange common = elements.common(held_);
   for (Array* moments : {&first_, &second_}) {
     Array kept(DType::f32, {static_cast<int64_t>(elements.size())});
@@ -58,7 +60,7 @@ double Optimizer::step(std::span<const float> gradients, LearningRates rates, bo
   TROUPE_CHECK(gradients.size() == weights_.trained().size(), gradients.size(), weights_.trained().size());
   const GradientNorms norms(squares, train_policy);
   if (!std::isfinite(norms.all)) return norms.all;
-  detach_moments();
+  own_moments();
   if (train_policy) apply(groups_.policy, gradients, rates.policy, norms, norms.policy);
   apply(groups_.value, gradients, rates.value, norms, norms.value);
   return norms.all;
@@ -77,7 +79,7 @@ double Optimizer::step_exchanging(Array& gradients, LearningRates rates, bool tr
   const std::span<float> all(reinterpret_cast<float*>(gradients.mutable_data()), count);
   const GradientNorms norms(squares, train_policy);
   if (!std::isfinite(norms.all)) return norms.all;
-  detach_moments();
+  own_moments();
   const auto keep_weights = [&](ElementRange elements) {
     std::ranges::copy(weights_.parameters().subspan(elements.begin, elements.size()), all.begin() + elements.begin);
   };
@@ -111,26 +113,41 @@ void Optimizer::apply(ParameterGroup& group, std::span<Gradient> gradients, doub
   }
 }
 
-void Optimizer::detach_moments() {
+namespace {
+
+Array zeros(ElementRange elements) { return Array(DType::f32, {static_cast<int64_t>(elements.size())}); }
+
+}  // namespace
+
+// Gives the moments memory that nothing else has.
+void Optimizer::own_moments() {
   for (Array* moments : {&first_, &second_})
-    if (moments->is_shared()) *moments = moments->clone();
+    if (moments->empty())
+      *moments = zeros(held_);
+    else if (moments->is_shared())
+      *moments = moments->clone();
 }
 
-void Optimizer::save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
-                     std::map<std::string, double>& scalars) const {
-  save_moments(weights_, groups_, moments, tensors, scalars);
+AdamMoments Optimizer::moments() const {
+  if (first_.empty()) return {held_, zeros(held_), zeros(held_)};
+  return {held_, first_, second_};
 }
 
 void Optimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
-  detach_moments();
+  own_moments();
   load_moments(weights_, tensors, scalars, groups_, held_, first_.mutable_view<float>(), second_.mutable_view<float>());
+}
+
+void Optimizer::load(const AdamMoments& moments, const std::map<std::string, double>& scalars) {
+  TROUPE_CHECK(moments.elements == held_, held_.begin, held_.end, moments.elements.begin, moments.elements.end);
+  load_counts(scalars, groups_);
+  first_ = moments.first;
+  second_ = moments.second;
 }
 
 void Optimizer::reset() {
   groups_ = ParameterGroups(weights_);
-  detach_moments();
-  std::ranges::fill(first_.mutable_view<float>(), 0.0f);
-  std::ranges::fill(second_.mutable_view<float>(), 0.0f);
+  first_ = second_ = {};
 }
 
 }  // namespace troupe

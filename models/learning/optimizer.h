@@ -42,10 +42,10 @@ class Optimizer final : public OptimizerState {
   }
 
   void hold(ElementRange elements) override;
-  AdamMoments moments() const override { return {held_, first_, second_}; }
-  void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
-            std::map<std::string, double>& scalars) const override;
+  AdamMoments moments() const override;
+  void save_counts(std::map<std::string, double>& scalars) const override { troupe::save_counts(groups_, scalars); }
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
+  void load(const AdamMoments& moments, const std::map<std::string, double>& scalars) override;
   void reset() override;
 
  private:
@@ -54,14 +54,15 @@ class Optimizer final : public OptimizerState {
   template <class Gradient>
   void apply(ParameterGroup& group, std::span<Gradient> gradients, double learning_rate, const GradientNorms& norms,
              double norm);
-  void detach_moments();
+  void own_moments();
 
   TrainerConfig config_;
   WeightBlock& weights_;
   ClipNorm clip_;
   ParameterGroups groups_;
   ElementRange held_;
-  // [held_] float32, laid out as these gradients. A saved state shares them until the next step.
+  // [held_] float32, laid out as these gradients; or empty, which counts as zeros. A saved state shares them until the
+  // next step.
   Array first_;   // running mean of the gradient
   Array second_;  // running mean of its square
 };

@@ -30,9 +30,16 @@ void describe(TrainerConfig& c, Fields& fields) {
         {.change = Change::at_resume});
   s.add(c.zero, "zero", between(0, 1),
         "1: each of several ranks keeps the optimizer's moments of its part of the parameters alone, trains that part, "
-        "and sends it to the others (ZeRO, stage 1). A run that loses a rank then ends, and resumes from its last "
-        "checkpoint. It changes nothing of the result",
+        "and sends it to the others (ZeRO, stage 1). It changes nothing of the result",
         {.change = Change::at_resume, .needs = {kWithRanks}});
+  s.add(c.redundancy, "redundancy", one_of(kWords<"none", "neighbour">),
+        "what happens when a rank is lost whose part of the moments no other rank has. none: the run ends, and resumes "
+        "from its last checkpoint; neighbour: each rank keeps a copy of the next one's moments, and the run goes on "
+        "unless two are lost that follow each other",
+        {.change = Change::at_resume,
+         .needs = {kWithRanks,
+                   {.condition = is_above("trainer.zero", 0)},
+                   {.condition = is_false("deterministic"), .refused = false}}});
   s.add(
       c.bucket_bytes, "bucket_bytes", between(64, 1 << 30),
       "several ranks exchange gradients in buckets of so many bytes, each as soon as the backward pass has completed "

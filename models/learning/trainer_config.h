@@ -15,6 +15,7 @@ struct TrainerConfig {
   int64_t shards = 1;              // parts of an update, each with workers of its own
   int64_t ranks = 1;               // that compute the shards
   int64_t zero = 0;                // 1: each rank keeps the moments of its slice of the parameters alone
+  std::string redundancy = "none";
   int64_t minibatches = 4;         // optimizer steps per epoch
   int64_t micro_batch = 0;         // samples per forward and backward inside a minibatch; 0 = the whole minibatch
   int64_t micro_batch_tokens = 0;  // token runs, likewise: of a pass; 0 = chosen from the model's sizes

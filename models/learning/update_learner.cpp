@@ -50,8 +50,10 @@ class UpdateLearner final : public Learner {
   AdamMoments moments() const override;
   LearnerState save(std::span<const AdamMoments> slices) const override;
   LearnerState save() const override;
+  LearnerState save_without_moments() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
-  void load(const LearnerState& state) override;
+  void load(const LearnerState& state) override { load(state, nullptr); }
+  void load(const LearnerState& state, const AdamMoments& slice) override { load(state, &slice); }
 
  private:
   // No update may be under way. Draws the first weights if they are needed.
@@ -60,6 +62,7 @@ class UpdateLearner final : public Learner {
     objective_->require_weights();
   }
 
+  void load(const LearnerState& state, const AdamMoments* slice);
   bool holds_all() const { return static_cast<int64_t>(mine_.count) == config_.trainer.shards; }
   void say_and_wait(RankPart part, UpdateUnderWay::Next next);
   void make_targets();
@@ -343,12 +346,16 @@ LearnerState UpdateLearner::save() const {
 }
 
 LearnerState UpdateLearner::save(std::span<const AdamMoments> slices) const {
+  LearnerState state = save_without_moments();
+  save_moments(objective_->weights(), moments_of(slices, {0, trained_elements()}), state.optimizer);
+  return state;
+}
+
+LearnerState UpdateLearner::save_without_moments() const {
   between_updates();
   LearnerState state;
   state.model = objective_->saved_weights();
-  const bool whole = slices.size() == 1 && !slices_.divided();
-  objective_->optimizer().save(whole ? slices.front() : joined(objective_->weights(), slices), state.optimizer,
-                               state.scalars);
+  objective_->optimizer().save_counts(state.scalars);
   objective_->save(state.optimizer);
   state.scalars["updates"] = static_cast<double>(updates_);
   if (config_.algorithm.kl_controller == "adaptive") state.scalars["kl_coef"] = kl_coef_;
@@ -365,16 +372,20 @@ void UpdateLearner::begin_from(const std::map<std::string, Array>& model) {
   objective_->end_warmup();  // a separate critic begins with the weights of the policy
 }
 
-void UpdateLearner::load(const LearnerState& state) {
+// `slice`: its moments; null if the state has them.
+void UpdateLearner::load(const LearnerState& state, const AdamMoments* slice) {
   TROUPE_CHECK(!update_, updates_);
   check_initial_weights(*saved_signature(), state.model);
   std::map<std::string, Array> moments = state.optimizer;
   const std::function<void()> put_in_place = objective_->read(moments);
-  check_moments(objective_->weights(), moments, state.scalars);
+  if (slice)
+    TROUPE_CHECK(moments.empty(), moments.size());
+  else
+    check_moments(objective_->weights(), moments, state.scalars);
   const double updates = saved_count(state.scalars, "updates");
   const double kl_coef = saved_kl_coef(state.scalars, config_.algorithm.kl_coef);
   objective_->load_weights(state.model);
-  objective_->optimizer().load(moments, state.scalars);
+  slice ? objective_->optimizer().load(*slice, state.scalars) : objective_->optimizer().load(moments, state.scalars);
   put_in_place();
   updates_ = static_cast<uint64_t>(updates);
   kl_coef_ = kl_coef;

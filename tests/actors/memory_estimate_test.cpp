@@ -1,6 +1,7 @@
 #include "actors/memory_estimate.h"
 
 #include <algorithm>
+#include <string>
 
 #include "actors/config/replay_capacity.h"
 #include "tests/support/test.h"
@@ -31,6 +32,7 @@ MemoryNeed replay_of(const RunConfig& config, int32_t chunk = 1) {
 struct Ranks {
   int64_t ranks = 1, zero = 0;
   bool deterministic = false;
+  std::string redundancy = "none";
 };
 
 // Copies of the weights that rank 0 of a run with 8 shards has for the others.
@@ -39,6 +41,7 @@ double copies_for_ranks(const Ranks& run) {
   config.trainer.shards = 8;
   config.trainer.ranks = run.ranks;
   config.trainer.zero = run.zero;
+  config.trainer.redundancy = run.redundancy;
   config.deterministic = run.deterministic;
   return memory_of_ranks(config, 1, 0).bytes;
 }
@@ -101,15 +104,17 @@ TEST_CASE("memory: what rank 0 needs for other ranks is an entry of runs on envi
 }
 
 TEST_CASE("memory: rank 0 sends the state to each rank process, or has gradients of each and the state before") {
-  CHECK(copies_for_ranks({.ranks = 2}) == 6);   // serialized and in parts; or three of gradients, and the state
-  CHECK(copies_for_ranks({.ranks = 4}) == 12);  // serialized, and in parts for three
-  CHECK(copies_for_ranks({.ranks = 8}) == 24);
+  CHECK(copies_for_ranks({.ranks = 2}) == 1 + 6);   // the weights, and the state serialized and in parts
+  CHECK(copies_for_ranks({.ranks = 4}) == 1 + 12);  // serialized, and in parts for three
+  CHECK(copies_for_ranks({.ranks = 8}) == 1 + 24);
 }
 
 TEST_CASE("memory: with divided moments a rank has those of its slice, and of the others only while it divides them") {
   // All moments are divided while the state that is sent has them: a half of them, or a quarter, besides.
-  CHECK(copies_for_ranks({.ranks = 2, .zero = 1}) == 6 + 1);
-  CHECK(copies_for_ranks({.ranks = 4, .zero = 1}) == 12 + 0.5);
+  // The weights, those with a slice for each, and all moments, less those that this rank does not have.
+  CHECK(copies_for_ranks({.ranks = 2, .zero = 1}) == 1 + 2 * 2 + 2 - 1);
+  CHECK(copies_for_ranks({.ranks = 4, .zero = 1}) == 1 + 4 * 1.5 + 2 - 1.5);
+  CHECK(copies_for_ranks({.ranks = 4, .zero = 1, .redundancy = "neighbour"}) == 1 + 4 * 2 + 2 - 1.5);
 }
 
 TEST_CASE("memory: the ranks of a deterministic run are here, and with divided moments have them once together") {

@@ -7,6 +7,7 @@
 
 #include "actors/trainer.h"
 #include "actors/weights_check.h"
+#include "models/shards/parameter_slices.h"
 #include "tests/actors/one_trainer.h"
 #include "tests/support/test.h"
 
@@ -30,13 +31,34 @@ class RoundLearner final : public Learner {
     TROUPE_CHECK(!updating_ && rank == 0, mine_.first, rank);
     slices = ranks;
   }
-  size_t trained_elements() const override { return 32; }
-  AdamMoments moments() const override { return {{0, 16}, Array(DType::f32, {16}), Array(DType::f32, {16})}; }
+  size_t trained_elements() const override { return kElements; }
+  // All of them are the number of updates.
+  AdamMoments moments() const override {
+    TROUPE_CHECK(!updating_, mine_.first);
+    return moments_after(updates_, ParameterSlices(kElements, slices).slice(0));
+  }
+  static AdamMoments moments_after(uint64_t updates, ElementRange elements) {
+    const std::vector<float> values(elements.size(), static_cast<float>(updates));
+    const Array array = Array::of<float>({static_cast<int64_t>(values.size())}, values);
+    return {elements, array, array};
+  }
   LearnerState save(std::span<const AdamMoments> all) const override {
-    TROUPE_CHECK(!updating_ && all.size() == slices, mine_.first, slices);
+    TROUPE_CHECK(!updating_, mine_.first);
     saved_slices.emplace_back();
     for (const AdamMoments& slice : all) saved_slices.back().push_back(slice.elements);
+    saved_moments.push_back(moments_of(all, {0, kElements}));
     return fake_.save();
+  }
+  LearnerState save_without_moments() const override {
+    TROUPE_CHECK(!updating_, mine_.first);
+    ++saved;
+    return fake_.save_without_moments();
+  }
+  void load(const LearnerState&, const AdamMoments& slice) override {
+    TROUPE_CHECK(!updating_, mine_.first);
+    CHECK(slice.elements == ParameterSlices(kElements, slices).slice(0));
+    ++loaded;
+    updates_ = static_cast<uint64_t>(slice.first.view<float>()[0]);
   }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {
@@ -69,15 +91,18 @@ class RoundLearner final : public Learner {
   UpdateReport finish() override {
     TROUPE_CHECK(updating_ && heard_, mine_.first);
     updating_ = false;
+    ++updates_;
     return {.steps = 1};
   }
   void abandon() override { updating_ = false; }
 
+  static constexpr size_t kElements = 48;
   static constexpr uint64_t kUsed = 1000;  // a learner may change a batch, so it is given it once
 
   mutable int saved = 0;
   size_t slices = 1;
   mutable std::vector<std::vector<ElementRange>> saved_slices;
+  mutable std::vector<AdamMoments> saved_moments;
   int loaded = 0;
   std::vector<std::vector<ShardNumbers>> delivered;
 
@@ -87,6 +112,7 @@ class RoundLearner final : public Learner {
   ShardRange mine_;
   SayPiece say_;
   bool updating_ = false, said_ = false, heard_ = false;
+  uint64_t updates_ = 0;  // that its moments have had
 };
 
 // What a rank was told.
@@ -94,7 +120,7 @@ struct Told {
   int states = 0;
   RankState state;  // the last one
   std::vector<RankUpdate> updates;
-  std::vector<uint64_t> saves;  // the numbers of requests for moments
+  std::vector<RankSave> saves;
   std::vector<RoundSaid> rounds;
 };
 
@@ -104,7 +130,8 @@ inline caf::behavior rank_peer(caf::stateful_actor<PeerState>*, Told* told) {
         ++told->states;
         told->state = state;
       },
-      [told](const RankSave& save) { told->saves.push_back(save.number); },
+      [told](const RankSave& save) { told->saves.push_back(save); },
+      [](const RankCopy&) {},
       [told](const RankUpdate& update) { told->updates.push_back(update); },
       [told](const RoundSaid& said) { told->rounds.push_back(said); },
       [](const Stop&) {},
@@ -146,10 +173,15 @@ struct RankedTrainer : OneActor {
   }
   void say(RankSaid said) { send(told->updates.back().exchange, std::move(said)); }
   void say(RankDone done) { send(trainer, std::move(done)); }
-  // Its slice.
-  void say_moments() {
-    const Array moments(DType::f32, {16});
-    send(trainer, RankMoments{told->saves.back(), {{16, 32}, moments, moments}});
+  // Its slice, after that many updates.
+  void say_moments(uint64_t after) {
+    send(trainer,
+         RankMoments{told->saves.back().number, {RoundLearner::moments_after(after, told->state.moments.elements)}});
+  }
+  void copy_moments(uint64_t after) {
+    in_pieces(RoundLearner::moments_after(after, told->state.moments.elements), 10, [this](AdamMoments piece) {
+      send(told->updates.back().exchange, RankCopy{attempt(), std::move(piece)});
+    });
   }
   template <class Service, class Message>
   void send(const Service& service, Message message) {

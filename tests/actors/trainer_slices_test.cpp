@@ -19,7 +19,11 @@ RunConfig divided(int64_t updates = 100, int64_t checkpoint_every = 0) {
   return config;
 }
 
-const std::vector<ElementRange> kBoth = {{0, 16}, {16, 32}};
+bool equal(const AdamMoments& a, const AdamMoments& b) {
+  return a.elements == b.elements && a.first == b.first && a.second == b.second;
+}
+
+const std::vector<ElementRange> kBoth = {{0, 16}, {16, 48}};
 
 }  // namespace
 
@@ -36,6 +40,8 @@ TEST_CASE("trainer, slices: the ranks of the first update get the state, and whi
   f.stage();
   CHECK(f.told->states == 1);
   CHECK(f.told->saves.empty());
+  CHECK(f.told->state.moments.elements == kBoth[1]);
+  CHECK(f.told->state.next.empty());
   CHECK(f.learner->saved == 1);  // no copy for each update
 }
 
@@ -49,12 +55,12 @@ TEST_CASE("trainer, slices: a checkpoint has the moments of all ranks, and no up
   REQUIRE(f.told->saves.size() == 1);
   f.stage();
   CHECK(f.told->updates.size() == 1);
-  f.say_moments();
+  f.say_moments(1);
   REQUIRE(f.all.heard->checkpoints.size() == 1);
   CHECK(f.all.heard->checkpoints[0].version.number == 1);
   CHECK(f.learner->saved_slices == std::vector<std::vector<ElementRange>>{kBoth});
   CHECK(f.told->updates.size() == 2);
-  f.say_moments();  // of a request that is answered
+  f.say_moments(1);  // of a request that is answered
   f.answer();
   CHECK(f.all.heard->updates.size() == 2);
 }
@@ -67,7 +73,7 @@ TEST_CASE("trainer, slices: a run that is stopped ends when it has the moments o
   f.all.tell(f.trainer, Stop{"enough"});  // while a checkpoint waits for them
   f.run();
   CHECK(f.all.heard->ended.empty());
-  f.say_moments();
+  f.say_moments(1);
   REQUIRE(f.all.heard->ended.size() == 1);
   REQUIRE(f.all.heard->checkpoints.size() == 2);
   CHECK(f.all.heard->checkpoints[1].last);
@@ -113,9 +119,9 @@ TEST_CASE("trainer, slices: when a rank joins, all get the state of all slices a
   f.stage();
   REQUIRE(f.told->saves.size() == 1);
   CHECK(told->states == 0);
-  f.say_moments();
-  CHECK(f.learner->saved_slices == std::vector<std::vector<ElementRange>>{kBoth});
+  f.say_moments(1);
   CHECK(f.learner->slices == 3);
+  CHECK(equal(told->state.moments, RoundLearner::moments_after(1, {32, 48})));
   CHECK(f.told->states == 2);
   CHECK(f.told->state.ranks == 3);
   CHECK(told->states == 1);

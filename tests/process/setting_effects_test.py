@@ -126,6 +126,7 @@ ELSEWHERE = {
     "trainer.recompute": "in memory: the bits are the same",
     "trainer.ranks": "in processor time: the bits are the same",
     "trainer.zero": "in memory: the bits are the same",
+    "trainer.redundancy": "when a rank is lost",
     "trainer.bucket_bytes": "in time: the bits are the same",
     "algorithm.bootstrap_on_truncation": "when episodes are truncated",
     "algorithm.bootstrap_cut_answers": "when answers are cut",

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/torch/replica.h"
@@ -104,16 +105,23 @@ void DeviceOptimizer::apply_group(ParameterGroup& group, double learning_rate, d
   parameters.addcdiv_(first, second.sqrt().mul_(step.root).add_(step.epsilon), -step.step_size);
 }
 
-void DeviceOptimizer::save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
-                           std::map<std::string, double>& scalars) const {
-  save_moments(weights_, groups_, moments, tensors, scalars);
-}
-
 void DeviceOptimizer::load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) {
   at::Tensor first = host_zeros(held_), second = host_zeros(held_);
   load_moments(weights_, tensors, scalars, groups_, held_, mutable_floats(first), mutable_floats(second));
   first_.copy_(first);
   second_.copy_(second);
+}
+
+void DeviceOptimizer::load(const AdamMoments& moments, const std::map<std::string, double>& scalars) {
+  TROUPE_CHECK(moments.elements == held_, held_.begin, held_.end, moments.elements.begin, moments.elements.end);
+  load_counts(scalars, groups_);
+  const auto load = [this](const Array& from, const at::Tensor& to) {
+    at::Tensor host = host_zeros(held_);
+    std::ranges::copy(from.view<float>(), mutable_floats(host).begin());
+    to.copy_(host);
+  };
+  load(moments.first, first_);
+  load(moments.second, second_);
 }
 
 void DeviceOptimizer::reset() {

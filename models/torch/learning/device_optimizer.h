@@ -26,9 +26,9 @@ class DeviceOptimizer final : public OptimizerState {
 
   void hold(ElementRange elements) override;
   AdamMoments moments() const override;
-  void save(const AdamMoments& moments, std::map<std::string, Array>& tensors,
-            std::map<std::string, double>& scalars) const override;
+  void save_counts(std::map<std::string, double>& scalars) const override { troupe::save_counts(groups_, scalars); }
   void load(const std::map<std::string, Array>& tensors, const std::map<std::string, double>& scalars) override;
+  void load(const AdamMoments& moments, const std::map<std::string, double>& scalars) override;
   void reset() override;
 
  private:

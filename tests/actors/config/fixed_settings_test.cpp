@@ -22,6 +22,7 @@ TEST_CASE("settings of a run: exactly the listed settings and sections may chang
                                            "replay.late",
                                            "trainer.ranks",
                                            "trainer.zero",
+                                           "trainer.redundancy",
                                            "trainer.bucket_bytes",
                                            "reward_model.threads",
                                            "task.python",

@@ -262,6 +262,9 @@ TEST_CASE("setting_needs: help and documentation name the needs") {
   CHECK(needs_of("env.isolate") == "only in runs on environments, with an environment in C, lib:FILE.so as env.id");
   CHECK(needs_of("network.chunk_bytes") == "only with deterministic false, else ignored");
   CHECK(needs_of("trainer.zero") == "only with trainer.ranks above 1, else ignored");
+  CHECK(needs_of("trainer.redundancy") ==
+        "only with trainer.ranks above 1, else ignored, with trainer.zero above 0, with deterministic false, else "
+        "ignored");
   CHECK(needs_of("network.weights") == "only with deterministic false, else ignored");
   CHECK(needs_of("algorithm.entropy_coef") == "only with a learned standard deviation, if actions are continuous");
 }

@@ -102,7 +102,8 @@ std::vector<caf::message> examples() {
                                   {{{0, 2}, Array::of<float>({3}, {1, 2, 3})}},
                                   {Array::of<uint8_t>({2}, {1, 2}), Array()}}}),
       caf::make_message(RankDone{{1, 2}, 3, 4}),
-      caf::make_message(RankMoments{1, {{0, 2}, Array::of<float>({2}, {1, 2}), Array::of<float>({2}, {3, 4})}}),
+      caf::make_message(RankCopy{{1, 2}, {{0, 2}, numbers, numbers}}),
+      caf::make_message(RankMoments{1, {{{0, 2}, Array::of<float>({2}, {1, 2}), Array::of<float>({2}, {3, 4})}}}),
       caf::make_message(ServeRequest{1, {}, {{{TensorGroup::policy, "weight", {64, 4}, DType::f32}}}, "10.0.0.2"}),
       caf::make_message(Serving{1}),
       caf::make_message(SpawnRequest{2, 3, "here", 4}),
@@ -220,7 +221,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of every accepted type is acce
 
 TEST_CASE_FIXTURE(
     Fixture, "caf_frames: a run accepts the messages of its interfaces, a node accepts requests for workers only") {
-  CHECK(messages_to_run().types.size() == 18);
+  CHECK(messages_to_run().types.size() == 19);
   REQUIRE(messages_to_node().types.size() == 1);
   CHECK(messages_to_node().types[0].name == caf::type_name<SpawnRequest>::value);
   CHECK(send_direct(direct(caf::make_message(begin_atom_v))) ==
