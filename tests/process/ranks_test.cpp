@@ -122,6 +122,35 @@ TEST_CASE("ranks: with divided moments a run saves them all, and one that loses 
   }
 }
 
+TEST_CASE("ranks: with copies of the divided moments a run goes on when a rank is lost, and saves them all") {
+  const TempFolder folder;
+  const std::string path = folder / "run";
+  const Words copied = kEndless + set({"trainer.zero=1", "trainer.redundancy=neighbour"});
+  {
+    TrainProcess run(path, Words{"--ranks", "3"} + copied);
+    for (size_t i = 1; i <= 3; ++i) {
+      CAPTURE(i);
+      const std::string last = "rank process " + std::to_string(i + 1) + ": joined";
+      CHECK(eventually([&] { return has(run.process().err(), last); }));
+      CHECK(run.makes_updates(3));
+      const std::set<pid_t> ranks = ranks_of(run);
+      REQUIRE(ranks.size() == 2);
+      kill(i == 2 ? *ranks.begin() : *ranks.rbegin(), SIGKILL);
+      CHECK(eventually([&] { return log_count(run.folder(), "is gone") == i; }));
+      CHECK(run.makes_updates(3));
+    }
+    CHECK(run.interrupt() == 130);
+    const Json ledger = run.summary()["ledger"];
+    CHECK(balances(ledger));
+    CHECK(ledger["lost_in_crash"] == 0);
+    CHECK(checkpoints_of(path).back() == run.updates());
+  }
+  TrainProcess run(path, Words{"--ranks", "2"} + copied);
+  const uint64_t before = checkpoints_of(path).back();
+  CHECK(eventually([&] { return run.updates() > before + 3; }));
+  CHECK(run.interrupt() == 130);
+}
+
 TEST_CASE("ranks: none outlives a run that is killed") {
   const TempFolder folder;
   TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);

@@ -55,11 +55,19 @@ class Ranks {
   }
 
   // Of all ranks together.
-  LearnerState save() const {
-    if (piece_ == 0) return learners.front()->save();
+  LearnerState save() const { return piece_ == 0 ? learners.front()->save() : learners.front()->save(moments()); }
+  std::vector<AdamMoments> moments() const {
     std::vector<AdamMoments> slices;
     for (const auto& learner : learners) slices.push_back(learner->moments());
-    return learners.front()->save(slices);
+    return slices;
+  }
+  // What all slices were, with the model of one.
+  void load(const LearnerState& without_moments, const std::vector<AdamMoments>& moments) {
+    const size_t elements = learners.front()->trained_elements();
+    for (size_t rank = 0; rank < learners.size(); ++rank) {
+      const ParameterSlices slices(elements, piece_ == 0 ? 1 : learners.size());
+      learners[rank]->load(without_moments, moments_of(moments, slices.slice(piece_ == 0 ? 0 : rank)));
+    }
   }
 
   void begin(const std::vector<SuperBatch>& shards, double progress = 0.0) {
@@ -186,12 +194,13 @@ inline void check_abandoned(const std::function<std::unique_ptr<Learner>()>& mak
   for (const std::vector<SuperBatch>& shards : updates) update_with(*one, shards);
   Ranks ranks(make, {2, 2}, piece);
   ranks.update(updates[0]);
-  const LearnerState before = ranks.save();
+  const LearnerState before = ranks.learners.front()->save_without_moments();
+  const std::vector<AdamMoments> moments = ranks.moments();
   ranks.begin(updates[1]);
   for (size_t i = 0; i < rounds; ++i) REQUIRE(ranks.round());
   for (const auto& learner : ranks.learners) learner->abandon();
   ranks.divide({1, 3});
-  for (const auto& learner : ranks.learners) learner->load(before);
+  ranks.load(before, moments);
   ranks.update(updates[1]);
   check_equal(ranks, one->save());
 }
