@@ -125,7 +125,7 @@ TEST_CASE("ranks: with divided moments a run saves them all, and one that loses 
 TEST_CASE("ranks: with copies of the divided moments a run goes on when a rank is lost, and saves them all") {
   const TempFolder folder;
   const std::string path = folder / "run";
-  const Words copied = kEndless + set({"trainer.zero=1", "trainer.redundancy=neighbour"});
+  const Words copied = kEndless + set({"trainer.zero=1", "trainer.redundancy=neighbour", "trainer.super_batch=960"});
   {
     TrainProcess run(path, Words{"--ranks", "3"} + copied);
     for (size_t i = 1; i <= 3; ++i) {
