@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/shards/shard_numbers.h"
+#include "models/shards/shard_values.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {

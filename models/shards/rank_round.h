@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "models/shards/element_range.h"
-#include "models/shards/shard_numbers.h"
+#include "models/shards/shard_values.h"
 #include "models/shards/shard_sum.h"
 #include "runtime/base/array.h"
 

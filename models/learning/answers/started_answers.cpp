@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "models/shards/shard_bytes.h"
+#include "models/shards/shard_values.h"
 
 namespace troupe {
 namespace {
@@ -33,22 +33,22 @@ static_assert(sizeof(AnswerStart) == 5 * sizeof(std::vector<float>));
 
 Array bytes_of(const AnswerBatch& batch, const AnswerStart& start) {
   ShardBytes bytes;
-  bytes.put(std::vector<uint64_t>{batch.index, batch.samples});
-  const auto put = [&](const auto& column) { bytes.put(column); };
-  visit_batch(batch, put);
-  visit_start(start, put);
-  return bytes.array();
+  put(bytes, std::vector<uint64_t>{batch.index, batch.samples});
+  const auto put_column = [&](const auto& column) { put(bytes, column); };
+  visit_batch(batch, put_column);
+  visit_start(start, put_column);
+  return Array::of(bytes);
 }
 
 StartedAnswers started_answers(const Array& bytes) {
   StartedAnswers result;
-  ByteReader reader(bytes);
+  ByteReader reader(bytes.view<uint8_t>());
   std::vector<uint64_t> counts;
-  reader.take(counts);
+  reader.take_column(counts);
   TROUPE_CHECK(counts.size() == 2, counts.size());
   result.batch.index = counts[0];
   result.batch.samples = counts[1];
-  const auto take = [&](auto& column) { reader.take(column); };
+  const auto take = [&](auto& column) { reader.take_column(column); };
   visit_batch(result.batch, take);
   visit_start(result.start, take);
   reader.end();
