@@ -66,12 +66,6 @@ double Optimizer::step(std::span<const float> gradients, LearningRates rates, bo
   return norms.all;
 }
 
-double Optimizer::step_exchanging(Array& gradients, LearningRates rates, bool train_policy) {
-  TROUPE_CHECK(held_.size() == weights_.trained().size(), held_.begin, held_.end);
-  const std::span<const float> all(reinterpret_cast<const float*>(gradients.data()), held_.size());
-  return step_exchanging(gradients, rates, train_policy, squares(all, 0));
-}
-
 double Optimizer::step_exchanging(Array& gradients, LearningRates rates, bool train_policy,
                                   const GradientSquares& squares) {
   const size_t count = weights_.trained().size();

@@ -30,11 +30,9 @@ class Optimizer final : public OptimizerState {
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy);
   // The same with the squares of all gradients, of which only those of the elements that it holds are read.
   double step(std::span<const float> gradients, LearningRates rates, bool train_policy, const GradientSquares& squares);
-  // The same without writing to the block's memory, which snapshots may have (WeightBlock::share): the new weights
-  // replace the gradients, and the two memories are swapped. All of the block's tensors must be trained. `gradients`:
-  // laid out as the block; afterwards the old weights.
-  double step_exchanging(Array& gradients, LearningRates rates, bool train_policy);
-  // Likewise; elements that it does not hold keep their old weights.
+  // The latter without writing to the block's memory, which snapshots may have (WeightBlock::share): the new weights
+  // replace the gradients, and the two memories are swapped. Elements that it does not hold keep their old weights. All
+  // of the block's tensors must be trained. `gradients`: laid out as the block; afterwards the old weights.
   double step_exchanging(Array& gradients, LearningRates rates, bool train_policy, const GradientSquares& squares);
   // Of gradients that begin at element `first`.
   GradientSquares squares(std::span<const float> gradients, size_t first) const {

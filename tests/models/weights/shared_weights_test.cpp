@@ -92,7 +92,8 @@ TEST_CASE("optimizer: a step that exchanges memory has the bits of one that writ
     Array gradients = gradients_of(written, step);
     const Array before = exchanged.views().at("a"), copy = before.clone();
     const double norm = writing.step(floats_of(gradients), {1e-2, 3e-2}, train_policy);
-    CHECK(exchanging.step_exchanging(gradients, {1e-2, 3e-2}, train_policy) == norm);
+    const GradientSquares squares = exchanging.squares(floats_of(gradients), 0);
+    CHECK(exchanging.step_exchanging(gradients, {1e-2, 3e-2}, train_policy, squares) == norm);
     CHECK((exchanged.save() == written.save()));
     CHECK(before == copy);
   }
@@ -108,7 +109,8 @@ TEST_CASE("optimizer: gradients that are not finite change nothing") {
   Array gradients = gradients_of(block, 1);
   reinterpret_cast<float*>(gradients.mutable_data())[0] = std::numeric_limits<float>::quiet_NaN();
   const auto before = block.save();
-  CHECK_FALSE(std::isfinite(optimizer.step_exchanging(gradients, {1, 1}, true)));
+  const GradientSquares squares = optimizer.squares(floats_of(gradients), 0);
+  CHECK_FALSE(std::isfinite(optimizer.step_exchanging(gradients, {1, 1}, true, squares)));
   CHECK((block.save() == before));
 }
 
