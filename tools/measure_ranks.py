@@ -45,7 +45,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.dont_write_bytecode = True
-from tests.support import launchers  # noqa: E402
+from tests.support import events, launchers  # noqa: E402
 
 PATIENCE = 120  # seconds for anything that must happen
 EXAMPLE = 600  # seconds for a run of an example
@@ -93,7 +93,7 @@ class Run:
 
     def open_statistics(self):
         endpoints = self.folder / "endpoints.json"
-        launchers.wait_for(lambda: endpoints.exists() or self.process.poll() is not None, "endpoints")
+        events.wait_for(lambda: endpoints.exists() or self.process.poll() is not None, "endpoints", self.folder.parent, self.process)
         if self.process.poll() is not None:
             raise RuntimeError(f"the run does not start: {''.join(self.lines)}")
         host, _, port = json.loads(endpoints.read_text())["stats"].rpartition(":")

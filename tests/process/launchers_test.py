@@ -19,8 +19,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.support import launchers  # noqa: E402
-from tests.support.launchers import PATIENCE, wait_for  # noqa: E402
+from tests.support import events, launchers  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build/release"
 SETTINGS = (
@@ -69,6 +68,12 @@ class Example(unittest.TestCase):
         self.addCleanup(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
         return process
 
+    def wait_for(self, condition, what, process=None):
+        try:
+            events.wait_for(condition, what, self.folder, process)
+        except AssertionError as error:
+            self.fail(f"{error}\n{self.output()}\n{self.log()}")
+
     def log(self):
         file = self.run_folder / "log.txt"
         return file.read_text() if file.exists() else ""
@@ -84,7 +89,7 @@ class Example(unittest.TestCase):
 
     def check_stopped(self, found):
         """The run has ended with a checkpoint of its last update, and without losing a rank. Returns the number of its updates."""
-        wait_for(lambda: (self.run_folder / "summary.json").exists(), f"summary\n{self.output()}\n{self.log()}")
+        self.wait_for((self.run_folder / "summary.json").exists, "summary")
         self.assertIn(found, self.log())
         self.assertNotIn("is gone", self.log())
         summary = json.loads((self.run_folder / "summary.json").read_text())
@@ -99,10 +104,10 @@ class Example(unittest.TestCase):
         for _ in range(2):
             (self.run_folder / "summary.json").unlink(missing_ok=True)
             process = self.start(command)
-            wait_for(lambda: self.updates() >= updates + 3 or process.poll() is not None, f"update\n{self.output()}")
+            self.wait_for(lambda: self.updates() >= updates + 3 or process.poll() is not None, "update", process)
             self.assertIsNone(process.poll(), self.output())
             os.killpg(process.pid, signal.SIGINT) if to_group else process.terminate()
-            process.wait(PATIENCE)
+            process.wait(events.PATIENCE)
             updates = self.check_stopped(found)
         Example.tried += 1
 
@@ -136,16 +141,16 @@ class Slurm(Example):
         script = self.example("slurm.sbatch")
         output = self.folder / "output"
         job = self.ask("sbatch", "--parsable", "--chdir", str(self.folder), "--output", str(output), script)
-        wait_for(lambda: self.updates() >= 3, f"update\n{self.output()}")
+        self.wait_for(lambda: self.updates() >= 3, "update")
         self.assertEqual(self.ask("scancel", "--signal=USR1", job), "")  # as Slurm does 60 s before the limit
         first = self.check_stopped("rank 0 of 2 (Slurm: SLURM_PROCID)")
-        wait_for(lambda: self.ask("squeue", "-h", "-j", job, "-o", "%t") == "PD", f"requeue\n{self.output()}")
+        self.wait_for(lambda: self.ask("squeue", "-h", "-j", job, "-o", "%t") == "PD", "requeue")
         (self.run_folder / "summary.json").unlink()
         self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
-        wait_for(lambda: self.updates() >= first + 3, f"update\n{self.output()}")
+        self.wait_for(lambda: self.updates() >= first + 3, "update")
         self.ask("scancel", job)
         self.check_stopped("rank 0 of 2 (Slurm: SLURM_PROCID)")
-        wait_for(lambda: self.ask("squeue", "-h", "-j", job) == "", "end of the job")
+        self.wait_for(lambda: self.ask("squeue", "-h", "-j", job) == "", "end of the job")
         Example.tried += 1
 
 

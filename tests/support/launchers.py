@@ -14,10 +14,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+
+from tests.support.events import wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE = 180  # seconds, for a busy machine
 SSH = """#!/bin/sh
 # ssh -tt HOST COMMAND, on this machine.
 exec setsid sh -c "exec $(printf %s "$3" | sed 's/^cd .* && TROUPE/env TROUPE/')"
@@ -58,15 +58,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def wait_for(condition, what):
-    """Returns once the condition holds. Raises AssertionError after PATIENCE."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"no {what} within {PATIENCE} s")
-        time.sleep(0.1)
 
 
 def environment_of(folder, build):
@@ -117,7 +108,8 @@ def ssh(folder, environment):
 
 class Slurm:
     """Two nodes on this machine, whose names are addresses of it, until close(). munged, slurmctld and two slurmd keep all their files in
-    the folder, so that they are independent of a Slurm that this machine may belong to."""
+    the folder, so that they are independent of a Slurm that this machine may belong to. slurmctld saves what it knows of nodes and jobs
+    there within seconds after a change."""
 
     def __init__(self, folder, environment):
         self.folder, self.environment = folder, environment
@@ -142,7 +134,7 @@ class Slurm:
         key.chmod(0o400)
         files = [f"--{what}-file={munge}/{name}" for what, name in {"key": "key", "pid": "pid", "log": "log", "seed": "seed"}.items()]
         self.daemon("munged", "--foreground", "--force", f"--socket={munge}/socket", *files)
-        wait_for((munge / "socket").exists, "munged")
+        wait_for((munge / "socket").exists, "munged", self.folder)
         config = self.folder / "slurm.conf"
         port = free_port()
         # Rank 0 listens on a port that follows from the number of the job: not on that of another test at the same time.
@@ -152,7 +144,7 @@ class Slurm:
         self.daemon("slurmctld", "-D")
         for node in ("127.0.0.1", "127.0.0.2"):
             self.daemon("slurmd", "-D", "-N", node)
-        wait_for(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == "2 idle", "two idle nodes")
+        wait_for(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == "2 idle", "two idle nodes", self.folder)
 
     def daemon(self, *command):
         with open(self.folder / f"{command[0]}.out", "ab") as output:
@@ -168,7 +160,7 @@ class Slurm:
         """Their processes would outlive the daemons."""
         self.ask("scancel", "--state=PENDING")
         self.ask("scancel", "--signal=KILL", "--full", "--state=RUNNING")
-        wait_for(lambda: self.ask("squeue", "-h") == "", "end of the jobs of Slurm")
+        wait_for(lambda: self.ask("squeue", "-h") == "", "end of the jobs of Slurm", self.folder)
 
     def close(self):
         try:
