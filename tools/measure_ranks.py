@@ -4,7 +4,6 @@
   tools/measure_ranks.py                           10 kills and 10 freezes of a rank, each in runs on 2 and on 3 ranks
   tools/measure_ranks.py --ranks 2 --times 3       fewer
   tools/measure_ranks.py --kills 60 --minutes 10   faults at random moments, of random ranks, in a run on 3 ranks
-  tools/measure_ranks.py --launch                  the examples in examples/launch, each to a solved CartPole
 
 Each run trains CartPole with short updates. Another rank than rank 0 gets SIGKILL or SIGSTOP at a random moment. Measured are the seconds
 until the first update after rank 0 has noticed the loss: for a kill it says so on stderr; a freeze cannot be noticed within half of the
@@ -23,7 +22,7 @@ lost. With --kills, also: all ranks are back after the last fault, and the run r
 for 0.1 to 2.5 times the timeout; several ranks may be frozen at once.
 
 Exits with 1 if a demand is not met. Times are only said to be met or missed: they depend on what else the machine does. Standard library
-only; --launch needs Open MPI, Slurm (tools/setup --launchers) and a Python with torch, and skips what is missing.
+only.
 """
 
 import argparse
@@ -45,13 +44,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.dont_write_bytecode = True
-from tests.support import events, launchers  # noqa: E402
+from tests.support import events  # noqa: E402
 
 PATIENCE = 120  # seconds for anything that must happen
-EXAMPLE = 600  # seconds for a run of an example
 SUPER_BATCH = 960  # can be divided among 2 to 6 ranks
 AFTER_FAULTS = 60  # seconds for which a run with --kills goes on
-SOLVED = 475
 SETTINGS = {
     "stats.interval_ms": 10,
     "trainer.super_batch": SUPER_BATCH,
@@ -330,54 +327,6 @@ def measure_random_faults(options):
     return say_wrong(wrong)
 
 
-def run_example(name, prepare, options, folder):
-    """Seconds and return of the run that an example makes, as it is in examples/launch."""
-    environment = launchers.environment_of(folder, options.build)
-    prepared = prepare(folder, environment)
-    example, run = ROOT / "examples/launch" / name, folder / "runs/cartpole_ranks"
-    command = ["sbatch", "--wait", example] if name.endswith(".sbatch") else [example]
-    begun = time.monotonic()
-    with open(folder / "output", "wb") as output, contextlib.ExitStack() as stack:
-        if hasattr(prepared, "close"):
-            stack.callback(prepared.close)
-        if not os.access(example, os.X_OK) and command == [example]:
-            command = ["sh", example]
-        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True)
-        stack.callback(process.wait)
-        stack.callback(lambda: process.poll() is None and os.killpg(process.pid, signal.SIGKILL))
-        stack.callback(launchers.kill_rank_0, run)
-        code = process.wait(EXAMPLE)
-    seconds = time.monotonic() - begun
-    if code != 0:
-        raise RuntimeError(f"ended with {code}: {(folder / 'output').read_text()[-2000:]}")
-    return seconds, json.loads((run / "summary.json").read_text())["eval"]["return_mean"]
-
-
-def measure_launches(options):
-    examples = {
-        "torchrun.sh": launchers.torchrun,
-        "mpi.sh": launchers.open_mpi,
-        "slurm.sbatch": launchers.Slurm,
-        "ssh.sh": launchers.ssh,
-    }
-    right = True
-    print(f"{'example':16}{'seconds':>8}{'return':>8}")
-    for name, prepare in examples.items():
-        with tempfile.TemporaryDirectory(prefix="launch") as folder:
-            try:
-                seconds, result = run_example(name, prepare, options, pathlib.Path(folder))
-            except launchers.Missing as missing:
-                print(f"{name:16}skipped: {missing}")
-                continue
-            except (RuntimeError, AssertionError, OSError, subprocess.TimeoutExpired) as error:
-                print(f"{name:16}FAILED: {error}")
-                right = False
-                continue
-        right &= result >= SOLVED
-        print(f"{name:16}{seconds:8.1f}{result:8.1f}  {'solved' if result >= SOLVED else f'NOT solved, expected {SOLVED} or more'}")
-    return right
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build/release"), help="folder with the built program")
@@ -387,7 +336,6 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, help="so many faults at random moments")
     parser.add_argument("--minutes", type=float, default=10, help="in which they are spread (10)")
-    parser.add_argument("--launch", action="store_true", help="run the examples in examples/launch")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
     sys.stdout.reconfigure(line_buffering=True)
@@ -395,13 +343,7 @@ def main():
         parser.error("--ranks: expected 2 or more")
     if options.times < 1 or options.peer_timeout_ms < 100:
         parser.error("--times: expected 1 or more; --peer-timeout-ms: expected 100 or more")
-    if options.launch:
-        right = measure_launches(options)
-    elif options.kills is not None:
-        right = measure_random_faults(options)
-    else:
-        right = measure(options)
-    sys.exit(not right)
+    sys.exit(not (measure(options) if options.kills is None else measure_random_faults(options)))
 
 
 if __name__ == "__main__":
