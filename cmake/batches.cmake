@@ -12,7 +12,8 @@ endif()
 set(TROUPE_BATCH_FOLDER ${CMAKE_BINARY_DIR}/batches)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH TROUPE_SOURCE_ROOT)  # python/ is also built by itself, with another CMAKE_SOURCE_DIR
 
-# Tenths of a second that a source adds to a batch: the lines "path tenths" of cmake/batch_costs.txt, made by tools/batch_costs.
+# Tenths of a second that a source adds to a batch: the lines "path tenths", or "path tenths estimated", of cmake/batch_costs.txt, made by
+# tools/batch_costs.
 set(cost_file ${CMAKE_CURRENT_LIST_DIR}/batch_costs.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cost_file})
 file(STRINGS ${cost_file} cost_lines REGEX "^[^#]")
