@@ -5,7 +5,7 @@
 # unnamed namespaces, `using` declarations and macros of the other sources of its library are visible in it, so their names differ.
 # tools/check compiles each changed source by itself as well, so that a missing include is found.
 
-set(TROUPE_BATCH_SECONDS 20 CACHE STRING "Seconds that compiling one batch of sources takes, about; 0 compiles every source by itself")
+set(TROUPE_BATCH_SECONDS 30 CACHE STRING "Seconds that compiling one batch of sources takes, about; 0 compiles every source by itself")
 if(NOT TROUPE_BATCH_SECONDS MATCHES "^[0-9][0-9]?[0-9]?[0-9]?[0-9]?$")
   message(FATAL_ERROR "TROUPE_BATCH_SECONDS is '${TROUPE_BATCH_SECONDS}', expected a number of seconds from 0 to 99999")
 endif()
