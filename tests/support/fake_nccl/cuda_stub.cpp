@@ -93,6 +93,26 @@ bool is_pinned(const void* memory) {
   return false;
 }
 
+template <class Object>
+cudaError_t make(Object** object, int Existing::* counter) {
+  *object = new Object;
+  count(counter, 1);
+  return cudaSuccess;
+}
+
+template <class Object>
+cudaError_t destroy(Object* object, int Existing::* counter) {
+  delete object;
+  count(counter, -1);
+  return cudaSuccess;
+}
+
+template <class Value>
+Value read(Value Machine::* value) {
+  const std::lock_guard lock(machine().mutex);
+  return machine().*value;
+}
+
 cudaError_t allocate(void** memory, size_t bytes, bool pinned) {
   *memory = std::malloc(bytes);
   if (!*memory) return cudaErrorMemoryAllocation;
@@ -127,20 +147,9 @@ void set_devices(int count) {
   machine().devices = count;
 }
 
-Existing existing() {
-  const std::lock_guard lock(machine().mutex);
-  return machine().existing;
-}
-
-uint64_t allocations() {
-  const std::lock_guard lock(machine().mutex);
-  return machine().allocations;
-}
-
-uint64_t allocations_on(int device) {
-  const std::lock_guard lock(machine().mutex);
-  return machine().by_device[device];
-}
+Existing existing() { return read(&Machine::existing); }
+uint64_t allocations() { return read(&Machine::allocations); }
+uint64_t allocations_on(int device) { return read(&Machine::by_device)[device]; }
 
 void count(int Existing::* what, int by) {
   const std::lock_guard lock(machine().mutex);
@@ -164,14 +173,12 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  const std::lock_guard lock(machine().mutex);
-  *count = machine().devices;
+  *count = read(&Machine::devices);
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 
 cudaError_t cudaSetDevice(int device) {
-  const std::lock_guard lock(machine().mutex);
-  if (device < 0 || device >= machine().devices) return cudaErrorInvalidDevice;
+  if (device < 0 || device >= read(&Machine::devices)) return cudaErrorInvalidDevice;
   device_of_thread = device;
   return cudaSuccess;
 }
@@ -181,17 +188,8 @@ cudaError_t cudaFree(void* memory) { return free_block(memory, false); }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) { return allocate(memory, bytes, true); }
 cudaError_t cudaFreeHost(void* memory) { return free_block(memory, true); }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = new CUstream_st;
-  count(&Existing::streams, 1);
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  delete stream;
-  count(&Existing::streams, -1);
-  return cudaSuccess;
-}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return make(stream, &Existing::streams); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return destroy(stream, &Existing::streams); }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   stream->synchronize();
@@ -212,17 +210,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new CUevent_st;
-  count(&Existing::events, 1);
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  count(&Existing::events, -1);
-  return cudaSuccess;
-}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return make(event, &Existing::events); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(event, &Existing::events); }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const auto state = event->state;

@@ -55,6 +55,11 @@ Network& network() {
   return it;
 }
 
+uint64_t read(uint64_t Network::* number) {
+  const std::lock_guard lock(network().mutex);
+  return network().*number;
+}
+
 bool applies(const Faults& faults, int rank) { return faults.rank == -1 || faults.rank == rank; }
 
 void send(Network& all, std::unique_lock<std::mutex>& lock, Member& me, uint64_t number, const void* from,
@@ -107,20 +112,9 @@ void fail_communicators(ncclResult_t error) {
     if (const auto member = each.lock()) member->error = error;
 }
 
-uint64_t aborts() {
-  const std::lock_guard lock(network().mutex);
-  return network().aborts;
-}
-
-uint64_t finalized() {
-  const std::lock_guard lock(network().mutex);
-  return network().finalized;
-}
-
-uint64_t hanging_aborts() {
-  const std::lock_guard lock(network().mutex);
-  return network().hanging_aborts;
-}
+uint64_t aborts() { return read(&Network::aborts); }
+uint64_t finalized() { return read(&Network::finalized); }
+uint64_t hanging_aborts() { return read(&Network::hanging_aborts); }
 
 }  // namespace fake_gpu
 
