@@ -28,6 +28,11 @@ class SimulatedGroup final : public ProcessGroup {
     return group_->start_broadcast(buffer, root);
   }
 
+  std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) override {
+    note();
+    return group_->start_exchange(parts);
+  }
+
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
     note();
     if (rank() == root || bytes != sizeof(TransferAnswer)) return group_->gather(mine, all, bytes, root, timeout);

@@ -1,5 +1,7 @@
 #include "runtime/weights/process_group.h"
 
+#include <algorithm>
+
 #include "runtime/base/blocked.h"
 #include "runtime/base/deadline.h"
 
@@ -9,6 +11,28 @@ void ProcessGroup::broadcast(Buffer buffer, int root, std::chrono::milliseconds 
   const std::unique_ptr<Transfer> transfer = start_broadcast(buffer, root);
   const Blocked blocked;
   transfer->wait(timeout);
+}
+
+std::unique_ptr<Transfer> ProcessGroup::start_send(Buffer buffer, int to) {
+  const PeerBuffer part{PeerBuffer::Direction::send, to, buffer};
+  return start_exchange({&part, 1});
+}
+
+std::unique_ptr<Transfer> ProcessGroup::start_receive(Buffer buffer, int from) {
+  const PeerBuffer part{PeerBuffer::Direction::receive, from, buffer};
+  return start_exchange({&part, 1});
+}
+
+void ProcessGroup::check_parts(std::span<const PeerBuffer> parts) const {
+  for (const PeerBuffer& part : parts) {
+    TROUPE_CHECK(part.peer >= 0 && part.peer < size_ && part.peer != rank_, "rank", part.peer, "of", size_, "at",
+                 rank_);
+    TROUPE_CHECK(std::ranges::count_if(parts,
+                                       [&](const PeerBuffer& other) {
+                                         return other.peer == part.peer && other.direction == part.direction;
+                                       }) == 1,
+                 "two parts with rank", part.peer);
+  }
 }
 
 void ProcessGroup::barrier(std::chrono::milliseconds timeout) {

@@ -1,17 +1,18 @@
 #pragma once
 // ProcessGroup: a fixed set of ranks that exchange raw memory, and GroupBackend, which creates groups. The weight plane
-// uses them; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts) and
-// "nccl" (CUDA builds).
+// and the sum of gradients use them; the backends are "in_process" (threads of one process), "gloo" (TCP between hosts)
+// and "nccl" (CUDA builds).
 //
-// Every rank calls the same operations in the same order, each group from one thread at a time. A group that has thrown
-// TransferError cannot be used further (but see survives_timeout): destroy it and join again under a later generation.
-// The rendezvous and the data connections are neither encrypted nor authenticated: bind them to loopback or to a
-// trusted network.
+// Every rank calls the same operations in the same order, each group from one thread at a time; an exchange is called
+// by the ranks that have a part in it. A group that has thrown TransferError cannot be used further (but see
+// survives_timeout): destroy it and join again under a later generation. The rendezvous and the data connections are
+// neither encrypted nor authenticated: bind them to loopback or to a trusted network.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -29,6 +30,14 @@ struct Buffer {
   void* data = nullptr;
   size_t bytes = 0;
   Device device = Device::host;
+};
+
+// A part of an exchange: memory that goes to another rank, or that its bytes are written to.
+struct PeerBuffer {
+  enum class Direction : uint8_t { send, receive };
+  Direction direction = Direction::send;
+  int peer = 0;
+  Buffer buffer;
 };
 
 // An operation of a group failed. ranks() are the members it was waiting for, as far as known.
@@ -67,8 +76,8 @@ struct Rendezvous {
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  // Blocks until the memory holds the data (or, at the root, may be reused). Throws TransferError. Call it at most
-  // once.
+  // Blocks until the memory holds the data (or, where it was sent from, may be reused). Throws TransferError. Call it
+  // at most once.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
 };
 
@@ -81,13 +90,24 @@ class ProcessGroup {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // Whether the group can be used after a wait that timed out, so that a caller can poll. True only for "in_process".
+  // Whether the group can be used after a wait that timed out, so that a caller can poll. True only for "in_process",
+  // and not for an exchange with several receives.
   virtual bool survives_timeout() const { return false; }
 
   // Starts to copy the root's bytes into every other rank's buffer of the same size; several may be pending; wait
   // for them in the order in which they were started. Completion at the root does not mean that any other
   // rank has the bytes yet.
   virtual std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) = 0;
+  // Starts all these sends and receives together, at most one of each with a rank; a receive has the size of the send
+  // of its peer. Several exchanges may be pending; wait for them in the order in which they were started. Ranks must
+  // start them in orders that fit together: if no rank began one before it has completed those before, none would wait
+  // for ever. Two ranks that both send before they receive would: they start both together, in one exchange. Completion
+  // of a send does not mean that the other rank has the bytes yet. Throws TransferError when a peer is known to be
+  // lost.
+  virtual std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) = 0;
+  // Exchanges with one part.
+  std::unique_ptr<Transfer> start_send(Buffer buffer, int to);
+  std::unique_ptr<Transfer> start_receive(Buffer buffer, int from);
   // At the root, `all` gets every rank's `bytes` bytes (host memory) in rank order; elsewhere `all` is unused. Blocks.
   // Every transfer that was started before must have been waited for.
   virtual void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) = 0;
@@ -98,6 +118,9 @@ class ProcessGroup {
 
  protected:
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
+  // For backends: throws InvariantError unless the parts are of other ranks of the group, at most one of each
+  // direction.
+  void check_parts(std::span<const PeerBuffer> parts) const;
 
  private:
   int rank_;

@@ -51,6 +51,8 @@ class GlooGroup : public ProcessGroup {
         connection_(std::move(connection)),
         gloo_(std::move(gloo)),
         stop_(stop),
+        sent_(static_cast<size_t>(r.size)),
+        received_(static_cast<size_t>(r.size)),
         lost_(static_cast<size_t>(r.size)),
         on_stop_(std::move(stop), [this] { abort_all(); }) {
     for (int other = 0; other < size(); ++other)
@@ -62,32 +64,44 @@ class GlooGroup : public ProcessGroup {
 
   std::unique_ptr<Transfer> start_broadcast(Buffer buffer, int root) override {
     TROUPE_CHECK(buffer.device == Device::host && root >= 0 && root < size(), "root", root, "of", size());
-    std::vector<PeerWork> works;
-    const int tag = next_tag();
-    if (buffer.bytes == 0) return std::make_unique<InFlight>(*this, std::move(works));
+    auto transfer = std::make_unique<InFlight>(*this);
+    const int tag = next_tag(tag_);
+    if (buffer.bytes == 0) return transfer;
     if (rank() != root) {
-      works.push_back(start(root, tag, buffer.data, buffer.bytes, &Gloo::recv));
+      transfer->add(start(root, tag, buffer.data, buffer.bytes, &Gloo::recv));
     } else {
       for (int to = 0; to < size(); ++to)
-        if (to != root) works.push_back(start(to, tag, buffer.data, buffer.bytes, &Gloo::send));
+        if (to != root) transfer->add(start(to, tag, buffer.data, buffer.bytes, &Gloo::send));
     }
-    return std::make_unique<InFlight>(*this, std::move(works));
+    return transfer;
+  }
+
+  std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) override {
+    check_parts(parts);
+    auto transfer = std::make_unique<InFlight>(*this);
+    for (const PeerBuffer& part : parts) {
+      TROUPE_CHECK(part.buffer.device == Device::host, part.peer);
+      if (part.buffer.bytes == 0) continue;
+      const bool send = part.direction == PeerBuffer::Direction::send;
+      const int tag = next_tag((send ? sent_ : received_)[static_cast<size_t>(part.peer)]) + kExchangeTag;
+      transfer->add(start(part.peer, tag, part.buffer.data, part.buffer.bytes, send ? &Gloo::send : &Gloo::recv));
+    }
+    return transfer;
   }
 
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
     TROUPE_CHECK(bytes > 0 && root >= 0 && root < size(), "root", root, "of", size());
-    std::vector<PeerWork> works;
-    const int tag = next_tag();
+    InFlight transfer(*this);
+    const int tag = next_tag(tag_);
     if (rank() != root) {
-      works.push_back(start(root, tag, mine, bytes, &Gloo::send));
+      transfer.add(start(root, tag, mine, bytes, &Gloo::send));
     } else {
       auto* place = static_cast<std::byte*>(all);
       std::memcpy(place + static_cast<size_t>(root) * bytes, mine, bytes);
       for (int from = 0; from < size(); ++from)
-        if (from != root)
-          works.push_back(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
+        if (from != root) transfer.add(start(from, tag, place + static_cast<size_t>(from) * bytes, bytes, &Gloo::recv));
     }
-    InFlight(*this, std::move(works)).wait(timeout);
+    transfer.wait(timeout);
   }
 
  private:
@@ -95,8 +109,9 @@ class GlooGroup : public ProcessGroup {
 
   class InFlight : public Transfer {
    public:
-    InFlight(GlooGroup& group, std::vector<PeerWork> works) : group_(group), works_(std::move(works)) {}
+    explicit InFlight(GlooGroup& group) : group_(group) {}
     ~InFlight() override { group_.forget(works_); }
+    void add(PeerWork work) { works_.push_back(std::move(work)); }
     void wait(milliseconds timeout) override { group_.finish(works_, timeout); }
 
    private:
@@ -194,13 +209,15 @@ class GlooGroup : public ProcessGroup {
 
   [[noreturn]] void throw_stopped() const { throw TransferError(Kind::stopped, {}, "the group was stopped"); }
 
-  static constexpr int kUnansweredTag = 0;
-  int next_tag() { return tag_ = tag_ % 0x7FFFFFFE + 1; }  // never kUnansweredTag, never negative
+  // Tags of operations of all ranks are 1 to kExchangeTag, those of exchanges follow.
+  static constexpr int kUnansweredTag = 0, kExchangeTag = 0x3FFFFFFF;
+  static int next_tag(int& last) { return last = last % kExchangeTag + 1; }
 
   const std::unique_ptr<GroupStore> connection_;  // Gloo keeps using it
   const c10::intrusive_ptr<Gloo> gloo_;
   const std::stop_token stop_;
-  int tag_ = 0;
+  int tag_ = 0;                       // of the last operation of all ranks
+  std::vector<int> sent_, received_;  // by rank: of the last exchange with it, without kExchangeTag
   Mutex mutex_;
   std::vector<PeerWork> pending_ TROUPE_GUARDED_BY(mutex_);
   std::vector<std::optional<std::string>> lost_ TROUPE_GUARDED_BY(mutex_);  // by rank: why its connection broke

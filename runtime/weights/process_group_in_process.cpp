@@ -105,27 +105,34 @@ class InProcessGroup : public ProcessGroup {
     return std::make_unique<Done>();
   }
 
+  std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) override {
+    check_parts(parts);
+    check_stop();
+    std::vector<PeerBuffer> receives;
+    for (const PeerBuffer& part : parts) {
+      TROUPE_CHECK(part.buffer.device == Device::host, part.peer);
+      const auto* bytes = static_cast<const std::byte*>(part.buffer.data);
+      if (part.direction == PeerBuffer::Direction::receive)
+        receives.push_back(part);
+      else
+        room_->put(rank(), part.peer, std::make_shared<std::vector<std::byte>>(bytes, bytes + part.buffer.bytes));
+    }
+    return std::make_unique<Exchange>(*this, std::move(receives));
+  }
+
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
     check_stop();
     const auto* first = static_cast<const std::byte*>(mine);
     if (rank() != root) return room_->put(rank(), root, std::make_shared<std::vector<std::byte>>(first, first + bytes));
-    const Deadline deadline(timeout);
-    std::vector<int> late;
+    std::vector<PeerBuffer> receives;
     for (int from = 0; from < size(); ++from) {
       auto* place = static_cast<std::byte*>(all) + static_cast<size_t>(from) * bytes;
-      if (from == root) {
+      if (from == root)
         std::copy(first, first + bytes, place);
-        continue;
-      }
-      try {
-        take_into({place, bytes}, from, deadline.left());
-      } catch (const TransferError& error) {
-        if (error.kind() != FailureKind::timeout) throw;
-        late.push_back(from);
-      }
+      else
+        receives.push_back({PeerBuffer::Direction::receive, from, {place, bytes}});
     }
-    if (!late.empty())
-      throw missing_ranks(FailureKind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
+    take_all(receives, timeout);
   }
 
  private:
@@ -139,6 +146,32 @@ class InProcessGroup : public ProcessGroup {
     Buffer buffer_;
     int root_;
   };
+
+  class Exchange : public Transfer {
+   public:
+    Exchange(InProcessGroup& group, std::vector<PeerBuffer> receives) : group_(group), receives_(std::move(receives)) {}
+    void wait(milliseconds timeout) override { group_.take_all(receives_, timeout); }
+
+   private:
+    InProcessGroup& group_;
+    std::vector<PeerBuffer> receives_;
+  };
+
+  // A timeout names every rank that is late.
+  void take_all(const std::vector<PeerBuffer>& receives, milliseconds timeout) {
+    const Deadline deadline(timeout);
+    std::vector<int> late;
+    for (const PeerBuffer& each : receives) {
+      try {
+        take_into(each.buffer, each.peer, deadline.left());
+      } catch (const TransferError& error) {
+        if (error.kind() != FailureKind::timeout) throw;
+        late.push_back(each.peer);
+      }
+    }
+    if (!late.empty())
+      throw missing_ranks(FailureKind::timeout, late, "nothing within " + std::to_string(timeout.count()) + " ms");
+  }
 
   void take_into(Buffer buffer, int from, milliseconds timeout) {
     const Block block = room_->take(from, rank(), timeout, stop_);

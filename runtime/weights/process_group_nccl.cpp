@@ -3,7 +3,8 @@
 // kernel, which would occupy the GPU until the next weights come.
 //
 // NCCL does not always notice that a peer has left: its kernel then waits for ever. So a member that leaves says so at
-// the store, with the number of pieces that it has completed, and the others look there while they wait.
+// the store, with the number of pieces that it has completed with each other rank, and the others look there while they
+// wait.
 
 #include "runtime/weights/process_group_nccl.h"
 
@@ -12,12 +13,14 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/mutex.h"
+#include "runtime/weights/process_group_pieces_nccl.h"
 #include "runtime/weights/process_group_session_nccl.h"
 #include "runtime/weights/process_group_store.h"
 
@@ -28,7 +31,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Kind = TransferError::Kind;
-using Use = NcclSession::Use;
 
 constexpr size_t kLargestThroughStore = 4096;
 constexpr milliseconds kLookAtStore{20};  // between two looks for members that have left
@@ -54,26 +56,14 @@ class Pauses {
   std::condition_variable_any never_;
 };
 
-// A part of one broadcast. Pieces are broadcast one after the other, in the same order on all ranks.
-struct Piece {
-  enum class Stage : uint8_t {
-    queued,
-    launching,  // NCCL is busy with the call
-    running,
-    copying,  // to device memory of the caller
-  };
-  std::byte* memory;
-  size_t bytes;
-  Device device;
-  int root;
-  Stage stage = Stage::queued;
-  NcclSession::Slot* slot = nullptr;
-};
-
 class NcclGroup : public ProcessGroup {
  public:
   NcclGroup(const Rendezvous& r, std::unique_ptr<GroupStore> store, std::stop_token stop)
-      : ProcessGroup(r.rank, r.size), rendezvous_(r), store_(std::move(store)), stop_(std::move(stop)) {}
+      : ProcessGroup(r.rank, r.size),
+        rendezvous_(r),
+        store_(std::move(store)),
+        stop_(std::move(stop)),
+        pieces_(r.rank, r.size) {}
   ~NcclGroup() override {
     const bool healthy = is_healthy();
     leave();
@@ -92,12 +82,15 @@ class NcclGroup : public ProcessGroup {
     if (buffer.device == Device::host && buffer.bytes <= kLargestThroughStore)
       return std::make_unique<ThroughStore>(*this, buffer, root, turn);
     require_usable();
-    auto* memory = static_cast<std::byte*>(buffer.data);
-    for (size_t at = 0; at < buffer.bytes; at += NcclSession::kPieceBytes, ++begun_)
-      pieces_.push_back({memory + at, std::min(NcclSession::kPieceBytes, buffer.bytes - at), buffer.device, root});
-    auto transfer = std::make_unique<OnDevice>(*this, root, begun_);
-    advance();
-    return transfer;
+    return begin(pieces_.add_broadcast(buffer, root), rank() == root ? std::vector<int>{} : std::vector<int>{root});
+  }
+
+  std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) override {
+    check_parts(parts);
+    require_usable();
+    std::set<int> peers;
+    for (const PeerBuffer& part : parts) peers.insert(part.peer);
+    return begin(pieces_.add_exchange(parts), {peers.begin(), peers.end()});
   }
 
   void gather(const void* mine, void* all, size_t bytes, int root, milliseconds timeout) override {
@@ -149,23 +142,31 @@ class NcclGroup : public ProcessGroup {
   // The pieces up to number `end`, counted over the life of the group.
   class OnDevice : public Transfer {
    public:
-    OnDevice(NcclGroup& group, int root, uint64_t end) : group_(group), root_(root), end_(end) {}
+    // `late`: whom a timeout names.
+    OnDevice(NcclGroup& group, std::vector<int> late, uint64_t end)
+        : group_(group), late_(std::move(late)), end_(end) {}
     ~OnDevice() override {
-      if (group_.done_ < end_) group_.abandon();
+      if (group_.pieces_.done() < end_) group_.abandon();
     }
     void wait(milliseconds timeout) override {
       group_.require_usable();
-      std::vector<int> late;
-      if (group_.rank() != root_) late.push_back(root_);
-      group_.poll_until([this] { return group_.advance() >= end_; }, Deadline(timeout), late,
+      group_.poll_until([this] { return group_.pieces_.advance(*group_.session_) >= end_; }, Deadline(timeout), late_,
                         "no progress within " + std::to_string(timeout.count()) + " ms");
     }
 
    private:
     NcclGroup& group_;
-    const int root_;
+    const std::vector<int> late_;
     const uint64_t end_;
   };
+
+  // Of the pieces up to this number.
+  std::unique_ptr<Transfer> begin(uint64_t end, std::vector<int> late) {
+    auto transfer = std::make_unique<OnDevice>(*this, std::move(late), end);
+    session_->use_device();
+    pieces_.advance(*session_);
+    return transfer;
+  }
 
   // Polls `done` until it is true: NCCL and CUDA have no wait with a deadline. `late`: whom a timeout names.
   template <class Done>
@@ -185,57 +186,6 @@ class NcclGroup : public ProcessGroup {
     }
   }
 
-  // Takes the pieces as far as they come without waiting. Returns how many are done.
-  uint64_t advance() {
-    session_->use_device();
-    while (!pieces_.empty() && is_done(pieces_.front())) {
-      pieces_.pop_front();
-      ++done_;
-      if (launched_ > 0) --launched_;
-    }
-    while (session_->idle()) {
-      if (launched_ > 0 && pieces_[launched_ - 1].stage == Piece::Stage::launching) {
-        Piece& busy = pieces_[launched_ - 1];
-        session_->finish_launch(*busy.slot, busy.bytes, use_of(busy));
-        busy.stage = Piece::Stage::running;
-      }
-      if (launched_ == pieces_.size() || !launch(pieces_[launched_])) break;
-      ++launched_;
-    }
-    return done_;
-  }
-
-  // False when there is no slot.
-  bool launch(Piece& piece) {
-    piece.slot = session_->take_slot();
-    if (!piece.slot) return false;
-    const Use use = use_of(piece);
-    const bool on_device = piece.device == Device::cuda;
-    if (use == Use::send && !on_device) std::memcpy(piece.slot->host, piece.memory, piece.bytes);
-    session_->launch(*piece.slot, on_device ? piece.memory : nullptr, piece.bytes, piece.root, use);
-    piece.stage = Piece::Stage::launching;
-    return true;
-  }
-
-  bool is_done(Piece& piece) {
-    if (piece.stage == Piece::Stage::queued || piece.stage == Piece::Stage::launching) return false;
-    if (!session_->has_ended(*piece.slot)) return false;
-    const Use use = use_of(piece);
-    if (use == Use::receive_on_device && piece.stage == Piece::Stage::running) {
-      session_->copy_out(*piece.slot, piece.memory, piece.bytes);
-      piece.stage = Piece::Stage::copying;
-      return false;
-    }
-    if (use == Use::receive_on_host) std::memcpy(piece.memory, piece.slot->host, piece.bytes);
-    session_->give_back(*piece.slot);
-    return true;
-  }
-
-  Use use_of(const Piece& piece) const {
-    if (piece.root == rank()) return Use::send;
-    return piece.device == Device::cuda ? Use::receive_on_device : Use::receive_on_host;
-  }
-
   void require_usable() const {
     if (broken_) throw TransferError(Kind::peer_lost, {}, "the group is broken");
   }
@@ -252,7 +202,6 @@ class NcclGroup : public ProcessGroup {
   void abandon() {
     broken_ = true;
     pieces_.clear();
-    launched_ = 0;
     leave();
     session_->finish_copies();
   }
@@ -261,7 +210,9 @@ class NcclGroup : public ProcessGroup {
   void leave() noexcept {
     if (std::exchange(left_, true)) return;
     try {
-      store_->set(left_key(rank()), std::to_string(done_));
+      std::string done;
+      for (int other = 0; other < size(); ++other) done += std::to_string(pieces_.done_with(other)) + ' ';
+      store_->set(left_key(rank()), done);
       store_->set(group_key(rendezvous_, "left"), "1");
     } catch (const std::exception&) {  // the store is gone, and with it rank 0, as the others will see
     }
@@ -270,11 +221,12 @@ class NcclGroup : public ProcessGroup {
   // Throws if a member has left before it completed the piece that this rank waits for.
   void require_members() {
     if (!store_->has(group_key(rendezvous_, "left"))) return;
-    for (int other = 0; other < size(); ++other) {
-      if (other == rank() || !store_->has(left_key(other))) continue;
-      const std::string done = store_->get(left_key(other), other, Deadline(kEndLimit), stop_);
-      if (std::strtoull(done.c_str(), nullptr, 10) <= done_)
-        throw missing_ranks(Kind::peer_lost, {other}, "left the group");
+    for (const int other : pieces_.awaited()) {
+      if (!store_->has(left_key(other))) continue;
+      std::istringstream text(store_->get(left_key(other), other, Deadline(kEndLimit), stop_));
+      uint64_t done = 0;  // with this rank
+      for (int each = 0; each <= rank(); ++each) text >> done;
+      if (!text || done <= pieces_.done_with(other)) throw missing_ranks(Kind::peer_lost, {other}, "left the group");
     }
   }
 
@@ -313,11 +265,8 @@ class NcclGroup : public ProcessGroup {
   const std::unique_ptr<GroupStore> store_;
   const std::stop_token stop_;
   std::unique_ptr<NcclSession> session_;
-  std::deque<Piece> pieces_;    // in order; not done yet
-  size_t launched_ = 0;         // the first of them
-  uint64_t begun_ = 0;          // pieces of all broadcasts so far
-  uint64_t done_ = 0;           // of them
-  uint64_t turn_ = 0;           // of the next operation
+  NcclPieces pieces_;
+  uint64_t turn_ = 0;           // of the next operation of all ranks
   std::vector<uint64_t> sent_;  // turns of which the store has a broadcast of this rank
   bool broken_ = false, left_ = false;
 };

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <system_error>
@@ -135,29 +136,60 @@ NcclSession::Slot* NcclSession::take_slot() {
   return nullptr;
 }
 
-void NcclSession::launch(Slot& slot, const void* on_device, size_t bytes, int root, Use use) {
-  if (use == Use::send) {
-    const void* from = on_device ? on_device : slot.host;
+void NcclSession::copy_in(Slot& slot, std::span<const Part> parts) {
+  for (const Part& part : parts) {
+    if (!part.sends()) continue;
+    const bool on_device = part.use == Use::send_from_device;
+    const std::byte* from = on_device ? part.memory : slot.host + part.offset;
     const cudaMemcpyKind kind = on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice;
-    check_cuda(cudaMemcpyAsync(slot.device, from, bytes, kind, local_), "cudaMemcpyAsync");
-    check_cuda(cudaEventRecord(slot.ready, local_), "cudaEventRecord");
-    check_cuda(cudaStreamWaitEvent(kernels_, slot.ready, 0), "cudaStreamWaitEvent");
+    check_cuda(cudaMemcpyAsync(slot.device + part.offset, from, part.bytes, kind, local_), "cudaMemcpyAsync");
   }
-  check_nccl(ncclBroadcast(slot.device, slot.device, bytes, ncclUint8, root, comm_, kernels_), "ncclBroadcast");
+  check_cuda(cudaEventRecord(slot.ready, local_), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(kernels_, slot.ready, 0), "cudaStreamWaitEvent");
 }
 
-void NcclSession::finish_launch(Slot& slot, size_t bytes, Use use) {
-  if (use != Use::receive_on_host) return check_cuda(cudaEventRecord(slot.done, kernels_), "cudaEventRecord");
+void NcclSession::broadcast(Slot& slot, const Part& part) {
+  if (part.sends()) copy_in(slot, {&part, 1});
+  std::byte* memory = slot.device + part.offset;
+  check_nccl(ncclBroadcast(memory, memory, part.bytes, ncclUint8, part.peer, comm_, kernels_), "ncclBroadcast");
+}
+
+void NcclSession::exchange(Slot& slot, std::span<const Part> parts) {
+  copy_in(slot, parts);
+  check_nccl(ncclGroupStart(), "ncclGroupStart");
+  ncclResult_t failed = ncclSuccess;
+  for (const Part& part : parts) {
+    std::byte* memory = slot.device + part.offset;
+    const ncclResult_t result = part.sends() ? ncclSend(memory, part.bytes, ncclUint8, part.peer, comm_, kernels_)
+                                             : ncclRecv(memory, part.bytes, ncclUint8, part.peer, comm_, kernels_);
+    if (failed == ncclSuccess) failed = result;
+    if (failed == ncclInProgress) failed = ncclSuccess;
+  }
+  const ncclResult_t ended = ncclGroupEnd();  // also after a failure: the group belongs to the thread
+  check_nccl(failed, "ncclSend or ncclRecv");
+  check_nccl(ended, "ncclGroupEnd");
+}
+
+void NcclSession::finish_launch(Slot& slot, std::span<const Part> parts) {
+  const auto on_host = [](const Part& part) { return part.use == Use::receive_on_host; };
+  if (std::ranges::none_of(parts, on_host)) return check_cuda(cudaEventRecord(slot.done, kernels_), "cudaEventRecord");
   check_cuda(cudaEventRecord(slot.ready, kernels_), "cudaEventRecord");
   check_cuda(cudaStreamWaitEvent(out_, slot.ready, 0), "cudaStreamWaitEvent");
-  check_cuda(cudaMemcpyAsync(slot.host, slot.device, bytes, cudaMemcpyDeviceToHost, out_), "cudaMemcpyAsync");
+  for (const Part& part : parts)
+    if (on_host(part))
+      check_cuda(
+          cudaMemcpyAsync(slot.host + part.offset, slot.device + part.offset, part.bytes, cudaMemcpyDeviceToHost, out_),
+          "cudaMemcpyAsync");
   check_cuda(cudaEventRecord(slot.done, out_), "cudaEventRecord");
 }
 
-bool NcclSession::has_ended(const Slot& slot) const { return is_over(slot.done, "ncclBroadcast"); }
+bool NcclSession::has_ended(const Slot& slot) const { return is_over(slot.done, "NCCL"); }
 
-void NcclSession::copy_out(Slot& slot, void* on_device, size_t bytes) {
-  check_cuda(cudaMemcpyAsync(on_device, slot.device, bytes, cudaMemcpyDeviceToDevice, local_), "cudaMemcpyAsync");
+void NcclSession::copy_out(Slot& slot, std::span<const Part> parts) {
+  for (const Part& part : parts)
+    if (part.use == Use::receive_on_device)
+      check_cuda(cudaMemcpyAsync(part.memory, slot.device + part.offset, part.bytes, cudaMemcpyDeviceToDevice, local_),
+                 "cudaMemcpyAsync");
   check_cuda(cudaEventRecord(slot.done, local_), "cudaEventRecord");
 }
 

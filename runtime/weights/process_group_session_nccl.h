@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 
@@ -35,7 +36,17 @@ class NcclSession {
     CUevent_st* done = nullptr;
     bool used = false;
   };
-  enum class Use : uint8_t { send, receive_on_host, receive_on_device };
+  enum class Use : uint8_t { send_from_host, send_from_device, receive_on_host, receive_on_device };
+  // What a slot has of the memory of a caller.
+  struct Part {
+    Use use = Use::send_from_host;
+    int peer = 0;  // the other rank; in a broadcast, the root
+    std::byte* memory = nullptr;
+    size_t bytes = 0;
+    size_t offset = 0;  // in the slot
+
+    bool sends() const { return use == Use::send_from_host || use == Use::send_from_device; }
+  };
 
   // The id with which the members of a communicator find each other. Throws TransferError.
   static std::string new_id();
@@ -54,15 +65,17 @@ class NcclSession {
   Slot* take_slot();
   void give_back(Slot& slot) { slot.used = false; }
 
-  // Requires idle(). At the root, the first `bytes` bytes of slot.host, or `on_device` if it is given, go to every
-  // other rank's slot. NCCL may still be busy afterwards: call finish_launch() once idle() is true again.
-  void launch(Slot& slot, const void* on_device, size_t bytes, int root, Use use);
-  void finish_launch(Slot& slot, size_t bytes, Use use);
-  // Whether what was launched last with the slot has ended: the root's memory can be used again, and elsewhere
-  // slot.host (receive_on_host) or slot.device (receive_on_device) has the bytes.
+  // Both require idle(). What is sent from host memory must be in slot.host already. NCCL may still be busy afterwards:
+  // call finish_launch() with the same parts once idle() is true again.
+  void broadcast(Slot& slot, const Part& part);
+  // All parts go on together.
+  void exchange(Slot& slot, std::span<const Part> parts);
+  void finish_launch(Slot& slot, std::span<const Part> parts);
+  // Whether what was launched last with the slot has ended: what was sent can be used again, and slot.host (of
+  // receive_on_host) or slot.device (of receive_on_device) has the bytes.
   bool has_ended(const Slot& slot) const;
-  // Starts to copy to device memory of the caller; has_ended() says when that is done.
-  void copy_out(Slot& slot, void* on_device, size_t bytes);
+  // Starts to copy the parts that are received on the device to their memory; has_ended() says when that is done.
+  void copy_out(Slot& slot, std::span<const Part> parts);
   // Returns when no copy from or to device memory of the caller is under way. These wait for no peer.
   void finish_copies() const;
 
@@ -73,6 +86,8 @@ class NcclSession {
  private:
   void allocate();
   void release();
+  // What is sent goes to slot.device before the kernels that come next.
+  void copy_in(Slot& slot, std::span<const Part> parts);
 
   const int device_;
   ncclComm* comm_ = nullptr;

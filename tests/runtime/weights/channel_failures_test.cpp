@@ -48,6 +48,9 @@ class DamagingBackend : public GroupBackend {
       if (backend.damaged > 0) return transfer;
       return std::make_unique<Damage>(std::move(transfer), buffer);
     }
+    std::unique_ptr<Transfer> start_exchange(std::span<const PeerBuffer> parts) override {
+      return inner->start_exchange(parts);
+    }
     void gather(const void* mine, void* all, size_t bytes, int root, std::chrono::milliseconds timeout) override {
       inner->gather(mine, all, bytes, root, timeout);
     }

@@ -16,6 +16,7 @@
 #include "runtime/weights/process_group_session_nccl.h"
 #include "runtime/weights/receiver.h"
 #include "runtime/weights/sender.h"
+#include "tests/runtime/weights/nccl_ranks.h"
 #include "tests/runtime/weights/process_group_conformance.h"
 #include "tests/runtime/weights/weight_fixture.h"
 #include "tests/support/fake_nccl/fake_gpu.h"
@@ -33,51 +34,6 @@ std::vector<std::shared_ptr<GroupBackend>> backends_under_test() { return {make_
 
 namespace {
 
-constexpr auto kPatience = 20s;  // operations that must succeed never take this long
-constexpr auto kShort = 200ms;   // for operations that must time out
-constexpr size_t kPiece = NcclSession::kPieceBytes;
-
-// At its end nothing may be left: no communicator, stream, event or memory.
-struct Bench {
-  ~Bench() {
-    fake_gpu::release();
-    CHECK(sessions_have_ended(Deadline(kPatience), {}));
-    CHECK(fake_gpu::existing() == fake_gpu::Existing{});
-    fake_gpu::set_devices(1);
-  }
-};
-
-using Action = std::function<void(ProcessGroup&)>;
-using Error = std::optional<TransferError>;
-
-Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const TransferError& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-// How each rank of a group ended; a rank is a thread.
-std::vector<Error> run(const std::vector<Action>& actions, std::chrono::milliseconds join_timeout = kPatience,
-                       int device = 0) {
-  static uint64_t generation = 1000;
-  const auto backend = make_nccl_backend({.device = device});
-  Rendezvous r = backend->host();
-  r.generation = ++generation;
-  r.size = static_cast<int>(actions.size());
-  std::vector<Error> errors(actions.size());
-  std::vector<std::jthread> threads;
-  for (const Action& action : actions) {
-    threads.emplace_back(
-        [&, r] { errors[static_cast<size_t>(r.rank)] = error_of([&] { action(*backend->join(r, join_timeout)); }); });
-    ++r.rank;
-  }
-  threads.clear();
-  return errors;
-}
-
 // Broadcasts from rank 0; a rank leaves when all have ended.
 std::vector<Action> broadcasting(size_t ranks, size_t bytes, std::chrono::milliseconds timeout, int repeats = 1) {
   const auto all_ended = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(ranks));
@@ -91,8 +47,6 @@ std::vector<Action> broadcasting(size_t ranks, size_t bytes, std::chrono::millis
   };
   return std::vector<Action>(ranks, action);
 }
-
-std::string text_of(const Error& error) { return error ? error->what() : ""; }
 
 }  // namespace
 
@@ -176,7 +130,7 @@ TEST_CASE("nccl: an init that fails, and one that never completes, end with an e
   }
   fake_gpu::set_faults({.init_polls = fake_gpu::kForEver});
   const auto start = Clock::now();
-  const auto errors = run(nothing, kShort);
+  const auto errors = run(nothing, kNcclShort);
   CHECK(Clock::now() - start < kPatience / 2);
   for (const Error& error : errors) REQUIRE(error);
   CHECK((errors[0]->kind() == Kind::timeout || errors[1]->kind() == Kind::timeout));
@@ -188,12 +142,12 @@ TEST_CASE("nccl: a broadcast that is never launched, or whose kernel never ends,
     const Bench bench;
     fake_gpu::set_faults(faults);
     const auto start = Clock::now();
-    const Error alone = run(broadcasting(1, 10 * kPiece, kShort))[0];
+    const Error alone = run(broadcasting(1, 10 * kPiece, kNcclShort))[0];
     REQUIRE(alone);
     CHECK(alone->kind() == Kind::timeout);
     CHECK(text_of(alone) == "no progress within 200 ms");
     bool timeout = false;
-    for (const Error& error : run(broadcasting(2, 10 * kPiece, kShort))) {
+    for (const Error& error : run(broadcasting(2, 10 * kPiece, kNcclShort))) {
       REQUIRE(error);
       timeout |= error->kind() == Kind::timeout;
     }
@@ -209,7 +163,7 @@ TEST_CASE("nccl: the error of a rank that waits in vain has the root's number") 
                            [&](ProcessGroup& group) {
                              std::vector<uint8_t> memory(kPiece);
                              const Error error =
-                                 error_of([&] { group.broadcast({memory.data(), memory.size()}, 0, kShort); });
+                                 error_of([&] { group.broadcast({memory.data(), memory.size()}, 0, kNcclShort); });
                              over.arrive_and_wait();
                              if (error) throw *error;
                            }});
@@ -284,7 +238,7 @@ TEST_CASE("nccl: an abort that hangs keeps the memory that a kernel may still us
                            [&](ProcessGroup& group) {
                              const auto memory = std::make_unique<std::array<uint8_t, kPiece>>();
                              const Error error =
-                                 error_of([&] { group.broadcast({memory->data(), memory->size()}, 0, kShort); });
+                                 error_of([&] { group.broadcast({memory->data(), memory->size()}, 0, kNcclShort); });
                              freed.arrive_and_wait();
                              if (error) throw *error;
                            }});
@@ -299,10 +253,10 @@ TEST_CASE("nccl: an abort that hangs keeps the memory that a kernel may still us
 TEST_CASE("nccl: while an abort hangs no group can be joined, and afterwards one can") {
   const Bench bench;
   fake_gpu::set_faults({.rank = 0, .kernels_hang = true, .abort_hangs = true});
-  CHECK(run(broadcasting(1, kPiece, kShort))[0]);
+  CHECK(run(broadcasting(1, kPiece, kNcclShort))[0]);
   REQUIRE(fake_gpu::hanging_aborts() == 1);
   fake_gpu::set_faults({.abort_hangs = true});
-  const Error refused = run(broadcasting(1, kPiece, kPatience), kShort)[0];
+  const Error refused = run(broadcasting(1, kPiece, kPatience), kNcclShort)[0];
   REQUIRE(refused);
   CHECK(refused->kind() == Kind::timeout);
   CHECK(text_of(refused) == "an earlier communicator of this process has not ended");

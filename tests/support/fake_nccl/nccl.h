@@ -38,6 +38,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream);
+// Between these two, calls of this thread only note sends and receives. The end launches them as one kernel, which ends
+// when all of them have.
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
+// A send ends when its peer has received it. The next send to a rank belongs to its next receive from this one.
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream);
 // In progress until all ranks have called it, as on one machine.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 // Refused before the finalize has ended.

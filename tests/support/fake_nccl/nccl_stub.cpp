@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,20 +24,35 @@ struct Broadcast {
   int copied = 0;
 };
 
+// A send or a receive.
+struct Move {
+  bool sends = false;
+  int peer = 0;
+  void* memory = nullptr;
+  size_t bytes = 0;
+  uint64_t number = 0;  // of those of this pair of ranks in this direction
+  bool done = false;
+};
+
+// Sender, receiver and number of a send.
+using SendKey = std::tuple<int, int, uint64_t>;
+
 // What the ranks of a communicator share.
 struct World {
   int size = 0, joined = 0, finalized = 0;
   std::map<uint64_t, Broadcast> broadcasts;  // by number
+  std::map<SendKey, Move*> sends;            // whose kernel runs
 };
 
 // One rank of a communicator. Kernels share it, so that the communicator may be freed before they end.
 struct Member {
   std::shared_ptr<World> world;
   int rank = 0, device = 0;
-  uint64_t next = 0;  // number of the next broadcast
-  int polls = 0;      // for which the present call stays in progress
+  uint64_t next = 0;                                // number of the next broadcast
+  std::map<int, uint64_t> next_send, next_receive;  // by peer
+  int polls = 0;                                    // for which the present call stays in progress
   ncclResult_t error = ncclSuccess;
-  std::function<void()> launch;  // the broadcast whose call is in progress
+  std::function<void()> launch;  // the kernel whose call is in progress
   bool aborted = false, finalized = false;
 };
 
@@ -94,6 +110,75 @@ void run_kernel(const std::shared_ptr<Member>& me, uint64_t number, const void* 
     send(all, lock, *me, number, from, bytes);
   else
     receive(all, lock, *me, number, to, bytes);
+}
+
+// Copies what can be received now.
+void receive_moves(Network& all, Member& me, std::vector<Move>& moves) {
+  for (Move& move : moves) {
+    if (move.sends || move.done) continue;
+    const auto sent = me.world->sends.find({move.peer, me.rank, move.number});
+    if (sent == me.world->sends.end()) continue;
+    if (sent->second->bytes != move.bytes)
+      me.error = ncclInvalidUsage;
+    else
+      std::memcpy(move.memory, sent->second->memory, move.bytes);
+    move.done = sent->second->done = true;
+    all.changed.notify_all();
+  }
+}
+
+void run_moves(const std::shared_ptr<Member>& me, std::vector<Move> moves) {
+  Network& all = network();
+  std::unique_lock lock(all.mutex);
+  all.changed.wait(lock, [&] { return me->aborted || !all.faults.kernels_hang || !applies(all.faults, me->rank); });
+  for (Move& move : moves)
+    if (move.sends) me->world->sends[{me->rank, move.peer, move.number}] = &move;
+  all.changed.notify_all();
+  all.changed.wait(lock, [&] {
+    if (!me->aborted) receive_moves(all, *me, moves);
+    return me->aborted || std::ranges::all_of(moves, &Move::done);
+  });
+  for (const Move& move : moves)
+    if (move.sends) me->world->sends.erase({me->rank, move.peer, move.number});
+}
+
+bool may_launch(const Member& me) {
+  const bool busy = me.polls != 0 || me.launch || me.world->joined < me.world->size;
+  return !busy && !me.finalized && me.device == current_device();
+}
+
+// Now, or after some polls.
+ncclResult_t launch(const Network& all, Member& me, std::function<void()> kernel) {
+  me.polls = applies(all.faults, me.rank) ? all.faults.launch_polls : 0;
+  if (me.polls > 0 || me.polls == kForEver) {
+    me.launch = std::move(kernel);
+    return ncclInProgress;
+  }
+  kernel();
+  return ncclSuccess;
+}
+
+// The group of this thread.
+struct Group {
+  int depth = 0;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<Move> moves;
+};
+thread_local Group group;
+
+// Notes it; outside of a group, launches it.
+ncclResult_t add_move(const Move& move, ncclComm_t comm, cudaStream_t stream) {
+  if (group.depth == 0) {
+    ncclGroupStart();
+    const ncclResult_t added = add_move(move, comm, stream);
+    const ncclResult_t ended = ncclGroupEnd();
+    return added == ncclSuccess ? ended : added;
+  }
+  group.comm = comm;
+  group.stream = stream;
+  group.moves.push_back(move);
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -192,18 +277,40 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataTyp
   Network& all = network();
   const std::lock_guard lock(all.mutex);
   const std::shared_ptr<Member>& me = comm->member;
-  const bool busy = me->polls != 0 || me->launch || me->world->joined < me->world->size;
-  if (busy || me->finalized || me->device != current_device()) return ncclInvalidUsage;
-  const auto launch = [=, number = me->next++] {
-    enqueue(stream, [=] { run_kernel(me, number, from, to, count, root); });
-  };
-  me->polls = applies(all.faults, me->rank) ? all.faults.launch_polls : 0;
-  if (me->polls == 0) {
-    launch();
-    return ncclSuccess;
+  if (!may_launch(*me)) return ncclInvalidUsage;
+  return launch(all, *me,
+                [=, number = me->next++] { enqueue(stream, [=] { run_kernel(me, number, from, to, count, root); }); });
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return ncclInvalidUsage;
+  if (--group.depth > 0) return ncclSuccess;
+  Group ended = std::exchange(group, {});
+  if (ended.moves.empty()) return ncclSuccess;
+  Network& all = network();
+  const std::lock_guard lock(all.mutex);
+  const std::shared_ptr<Member>& me = ended.comm->member;
+  if (!may_launch(*me)) return ncclInvalidUsage;
+  for (Move& move : ended.moves) {
+    if (move.peer < 0 || move.peer >= me->world->size) return ncclInvalidArgument;
+    move.number = (move.sends ? me->next_send : me->next_receive)[move.peer]++;
   }
-  me->launch = launch;
-  return ncclInProgress;
+  return launch(all, *me, [me, stream = ended.stream, moves = std::move(ended.moves)] {
+    enqueue(stream, [me, moves] { run_moves(me, moves); });
+  });
+}
+
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return add_move({true, peer, const_cast<void*>(from), count}, comm, stream);
+}
+
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return add_move({false, peer, to, count}, comm, stream);
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
