@@ -26,13 +26,14 @@ NetworkInput kept(const NetworkInput& input) {
 }  // namespace
 
 Net::Net(const NetPlan& plan, const ModelConfig& config, const DeviceWeights& weights)
-    : trunk_(plan.trunk, weights, find_activation(config.activation)),
-      policy_head_{leaf_of(weights, "policy.head.weight"), leaf_of(weights, "policy.head.bias")},
-      value_head_{leaf_of(weights, "value.head.weight"), leaf_of(weights, "value.head.bias")} {
+    : leaves_(weights),
+      trunk_(plan.trunk, leaves_, find_activation(config.activation)),
+      policy_head_{leaves_.leaf("policy.head.weight"), leaves_.leaf("policy.head.bias")},
+      value_head_{leaves_.leaf("value.head.weight"), leaves_.leaf("value.head.bias")} {
   const Activation activation = find_activation(config.activation);
-  for (const std::vector<NetLayer>& layers : plan.encoders) encoders_.emplace_back(layers, weights, activation);
-  if (plan.core != Core::none) core_.emplace(plan.core, plan.core_size, weights);
-  if (plan.separate_values) value_trunk_.emplace(plan.value_trunk, weights, activation);
+  for (const std::vector<NetLayer>& layers : plan.encoders) encoders_.emplace_back(layers, leaves_, activation);
+  if (plan.core != Core::none) core_.emplace(plan.core, plan.core_size, leaves_);
+  if (plan.separate_values) value_trunk_.emplace(plan.value_trunk, leaves_, activation);
 }
 
 NetworkOutput Net::forward(const NetworkInput& input, bool backward_follows) {

@@ -4,10 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/networks/net_layout.h"
+#include "models/torch/leaves.h"
 #include "models/torch/net_layers.h"
 #include "models/torch/network.h"
 #include "models/torch/recurrent_core.h"
@@ -22,6 +25,10 @@ class Net final : public Network {
   NetworkOutput forward(const NetworkInput& input, bool backward_follows) override;
   at::Tensor values(const NetworkInput& input) override;
   void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) override;
+  // Said on the CPU alone.
+  void gradients_complete_to(std::function<void(ElementRange)> complete) override {
+    leaves_.gradients_complete_to(std::move(complete));
+  }
 
  private:
   struct Linear {
@@ -34,6 +41,7 @@ class Net final : public Network {
   at::Tensor run_values(const at::Tensor& encoded, const at::Tensor& features) const;
   NetworkOutput run(const NetworkInput& input) const;
 
+  Leaves leaves_;
   std::vector<NetLayers> encoders_;
   NetLayers trunk_;
   std::optional<RecurrentCore> core_;

@@ -30,21 +30,13 @@ at::Tensor embed(const at::Tensor& weight, const at::Tensor& samples) {
 
 }  // namespace
 
-at::Tensor leaf_of(const DeviceWeights& weights, const std::string& name) {
-  at::Tensor leaf = weights.parameter(name).detach();
-  if (!weights.has_gradient(name)) return leaf;
-  leaf.set_requires_grad(true);
-  leaf.mutable_grad() = weights.gradient(name);
-  return leaf;
-}
-
-NetLayers::NetLayers(const std::vector<NetLayer>& layers, const DeviceWeights& weights, Activation activation)
+NetLayers::NetLayers(const std::vector<NetLayer>& layers, Leaves& leaves, Activation activation)
     : activation_(activation) {
   for (const NetLayer& plan : layers) {
     Layer& layer = layers_.emplace_back(Layer{plan, {}, {}});
     if (plan.kind == NetLayer::Kind::image) continue;
-    layer.weight = leaf_of(weights, plan.name + ".weight");
-    if (plan.kind != NetLayer::Kind::embedding) layer.bias = leaf_of(weights, plan.name + ".bias");
+    layer.weight = leaves.leaf(plan.name + ".weight");
+    if (plan.kind != NetLayer::Kind::embedding) layer.bias = leaves.leaf(plan.name + ".bias");
   }
 }
 

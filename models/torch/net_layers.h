@@ -4,22 +4,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
 #include <vector>
 
 #include "models/networks/layer_stack.h"
 #include "models/torch/activation.h"
-#include "models/torch/device_weights.h"
+#include "models/torch/leaves.h"
 
 namespace troupe {
 
-// A parameter as a leaf of autograd's graphs. It shares the memory of `weights`, also for its gradient, which backward
-// passes add to; a frozen one has none.
-at::Tensor leaf_of(const DeviceWeights& weights, const std::string& name);
-
 class NetLayers {
  public:
-  NetLayers(const std::vector<NetLayer>& layers, const DeviceWeights& weights, Activation activation);
+  NetLayers(const std::vector<NetLayer>& layers, Leaves& leaves, Activation activation);
 
   // [B, features] from [B, ...].
   at::Tensor run(at::Tensor x) const;

@@ -54,8 +54,8 @@ class Network {
   // Adds to the gradients of the parameters, from dL/dpolicy and dL/dvalues of the last forward(). An undefined
   // gradient counts as zeros.
   virtual void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) = 0;
-  // Where backward() says of which elements of the gradients it has added its last, each of them at most once. Some
-  // networks never say it.
+  // Where backward() says of which elements of the gradients it has added its last, each of them at most once, from its
+  // own thread. Networks that autograd differentiates say it on the CPU alone.
   virtual void gradients_complete_to(std::function<void(ElementRange)> /*complete*/) {}
   // The parameters have changed since the last pass. Called before the next one, and before the first.
   virtual void weights_changed() {}

@@ -2,18 +2,17 @@
 
 #include <ATen/ATen.h>
 
-#include "models/torch/net_layers.h"
 #include "runtime/base/errors.h"
 
 namespace troupe {
 
-RecurrentCore::RecurrentCore(Core kind, int64_t size, const DeviceWeights& weights)
+RecurrentCore::RecurrentCore(Core kind, int64_t size, Leaves& leaves)
     : kind_(kind),
       size_(size),
-      input_weight_(leaf_of(weights, "core.weight_ih")),
-      input_bias_(leaf_of(weights, "core.bias_ih")),
-      state_weight_(leaf_of(weights, "core.weight_hh")),
-      state_bias_(leaf_of(weights, "core.bias_hh")) {}
+      input_weight_(leaves.leaf("core.weight_ih")),
+      input_bias_(leaves.leaf("core.bias_ih")),
+      state_weight_(leaves.leaf("core.weight_hh")),
+      state_bias_(leaves.leaf("core.bias_hh")) {}
 
 RecurrentCore::Output RecurrentCore::run(const at::Tensor& x, const at::Tensor& state, const at::Tensor& starts) const {
   TROUPE_CHECK(state.defined() && state.dim() == 2 && state.size(1) == states_of(kind_) * size_, state.defined());

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "models/networks/net_layout.h"
-#include "models/torch/device_weights.h"
+#include "models/torch/leaves.h"
 
 namespace troupe {
 
 class RecurrentCore {
  public:
   // `kind` is not none.
-  RecurrentCore(Core kind, int64_t size, const DeviceWeights& weights);
+  RecurrentCore(Core kind, int64_t size, Leaves& leaves);
 
   struct Output {
     at::Tensor features;  // [L * C, H]

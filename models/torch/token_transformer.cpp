@@ -58,10 +58,19 @@ void TokenTransformer::bind(const DeviceWeights& weights) {
 }
 
 void TokenTransformer::bind_gradients(const DeviceWeights& weights) {
-  const auto find = [&](const std::string& name) { return memory_of(weights.gradient(kTokenDecoderPrefix + name)); };
+  const auto find = [&](const std::string& name) {
+    const std::string full = kTokenDecoderPrefix + name;
+    const std::span<float> gradient = memory_of(weights.gradient(full));
+    elements_[gradient.data()] = weights.elements(full);
+    return gradient;
+  };
   gradients_ = base_ == nullptr ? bind_decoder<float>(shape_, find) : no_gradients(shape_);
   if (base_ != nullptr) gradients_.output = find("lm_head.weight");
   bind_lora<float>(shape_, lora_, find, gradients_);
+}
+
+void TokenTransformer::say_complete(std::span<const float> gradients) const {
+  if (complete_ && !gradients.empty()) complete_(elements_.at(gradients.data()));
 }
 
 // A policy makes a pass for each decision, so it packs the decoder once for all of them, and that of a base only once.
@@ -176,7 +185,7 @@ at::Tensor TokenTransformer::values(const NetworkInput& input) {
 
 void TokenTransformer::backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) {
   const c10::InferenceMode guard;
-  if (value_gradients.defined()) value_.run_back(value_gradients, false);
+  if (value_gradients.defined()) value_.run_back(value_gradients, false, complete_);
   if (!policy_gradients.defined()) return;
   const auto count = static_cast<int64_t>(decisions_.size());
   const at::Tensor dense = policy_gradients.contiguous();
@@ -189,8 +198,12 @@ void TokenTransformer::backward(const at::Tensor& policy_gradients, const at::Te
     multiply_rows(gradient, weights, d_hidden_.data() + d * shape_.hidden, count * shape_.hidden, false, parallel_);
     add_outer_products(gradient, hidden, gradients_.output.data() + first * shape_.hidden, parallel_);
   }
+  say_complete(gradients_.output);
   d_inputs_.resize(inputs_.size());
-  decoder_.backward(batch(), activations_, d_hidden_.span(), gradients_, d_inputs_.span());
+  decoder_.backward(batch(), activations_, d_hidden_.span(), gradients_, d_inputs_.span(),
+                    [this](const LayerTensors<float>& layer) {
+                      layer.for_each([this](std::span<float> gradients) { say_complete(gradients); });
+                    });
   const at::Tensor& d_observed = shaped(d_observed_, samples_, shape_.hidden).zero_();
   const LmKernels& kernels = lm_kernels();
   const auto* actions = actions_.const_data_ptr<int32_t>();
@@ -202,7 +215,9 @@ void TokenTransformer::backward(const at::Tensor& policy_gradients, const at::Te
         kernels.add(gradient, shape_.hidden,
                     gradients_.embedding.data() + token(actions + i * count, d - 1) * shape_.hidden);
     }
-  input_.run_back(d_observed, false);
+  say_complete(gradients_.norm);
+  say_complete(gradients_.embedding);
+  input_.run_back(d_observed, false, complete_);
 }
 
 }  // namespace troupe

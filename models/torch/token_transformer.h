@@ -8,7 +8,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "envs/env.h"
@@ -31,11 +35,14 @@ class TokenTransformer final : public Network {
   NetworkOutput act(const NetworkInput& input, const Draw& draw) override;
   at::Tensor values(const NetworkInput& input) override;
   void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) override;
+  void gradients_complete_to(std::function<void(ElementRange)> complete) override { complete_ = std::move(complete); }
   void weights_changed() override { packed_ = false; }
 
  private:
   void bind(const DeviceWeights& weights);
   void bind_gradients(const DeviceWeights& weights);
+  // Of the decoder.
+  void say_complete(std::span<const float> gradients) const;
   void pack_decoder();
   void pack();
   int32_t token(const int32_t* actions, int64_t decision) const;
@@ -50,6 +57,8 @@ class TokenTransformer final : public Network {
   std::vector<Head::Decision> decisions_;
   DecoderWeights tensors_;
   DecoderGradients gradients_;
+  std::map<const float*, ElementRange> elements_;  // of each tensor of gradients_, by where it begins
+  std::function<void(ElementRange)> complete_;
   bool learns_;
   ParallelFor parallel_;
   Decoder decoder_;

@@ -45,13 +45,14 @@ inline Array random_array(Shape shape, uint64_t key, float scale = 1.0f) {
 }
 
 // T x N steps with the actions of `policy`. Noise is added to the stored log-probabilities and policy parameters, so
-// that ratios differ from 1 and KL divergences from 0.
+// that ratios differ from 1 and KL divergences from 0. `spec` has one observation, "state".
 inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& policy, int64_t steps, int64_t columns,
                                                uint64_t seed, float log_prob_noise = 0.3f) {
   auto rollout = std::make_shared<Rollout>();
   const int64_t samples = steps * columns;
   ActInput input;
-  input.observations.set("state", random_array({samples, 5}, derive_key(seed, "observations")));
+  const Shape& observation = spec.observations.front().shape;
+  input.observations.set("state", random_array(observation.prepended(samples), derive_key(seed, "observations")));
   input.seeds = Array(DType::i64, {samples});
   std::iota(input.seeds.mutable_view<int64_t>().begin(), input.seeds.mutable_view<int64_t>().end(),
             static_cast<int64_t>(seed) * 1000);
@@ -65,7 +66,8 @@ inline std::shared_ptr<Rollout> random_rollout(const EnvSpec& spec, Policy& poli
     rollout->grid().action_mask = input.action_mask.reshaped({steps, columns, spec.action.mask_size()});
   }
   const ActOutput output = policy.act(input);
-  rollout->grid().observations.set("state", input.observations.at("state").reshaped({steps, columns, 5}));
+  rollout->grid().observations.set(
+      "state", input.observations.at("state").reshaped(observation.prepended(columns).prepended(steps)));
   rollout->grid().actions = output.actions.reshaped(spec.action.shape().prepended(columns).prepended(steps));
   rollout->grid().log_probs = output.log_probs.clone().reshaped({steps, columns, spec.action.decisions()});
   Rng noise(derive_key(seed, "noise"));

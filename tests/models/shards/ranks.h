@@ -36,8 +36,10 @@ class Ranks {
     said_.resize(counts.size());
     for (size_t rank = 0; rank < counts.size(); ++rank) {
       learners.push_back(make());
-      learners[rank]->say_to(
-          [this, rank](const RoundPiece& piece, RankPart part) { said_[rank].emplace_back(piece, std::move(part)); });
+      learners[rank]->say_to([this, rank](const RoundPiece& piece, RankPart part) {
+        if (on_say) on_say();
+        said_[rank].emplace_back(piece, std::move(part));
+      });
     }
     divide(counts);
   }
@@ -117,6 +119,7 @@ class Ranks {
 
   std::vector<std::unique_ptr<Learner>> learners;
   size_t rounds = 0, pieces = 0;
+  std::function<void()> on_say;  // called with each piece that a rank says
 
  private:
   struct Result {

@@ -5,11 +5,13 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/torch_test.h"
 
 #include "models/shards/gradient_pieces.h"
+#include "models/torch/network.h"
 #include "models/weights/weight_block.h"
 #include "tests/models/learning/recurrent_oracle.h"
 
@@ -35,11 +37,64 @@ Updates random_updates(const RunConfig& config, const EnvSpec& spec) {
   return result;
 }
 
+std::vector<SuperBatch> random_recurrent_shards(uint64_t update) {
+  std::vector<SuperBatch> result;
+  for (uint64_t shard = 0; shard < 4; ++shard)
+    result.push_back(
+        whole_batch(random_recurrent_rollout(8, 3 + static_cast<int64_t>(shard), 4, 2 * kSize, 4 * update + shard)));
+  return result;
+}
+
 std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
                                       bool device_form) {
   return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates,
                            piece_elements(config.trainer));
 }
+
+EnvSpec image_spec() {
+  EnvSpec spec = discrete_spec();
+  spec.observations = {{"state", DType::f32, {2, 5, 5}}};
+  return spec;
+}
+
+RunConfig network_config(const std::string& net) {
+  RunConfig config = shard_config();
+  config.model.kind = "net";
+  config.model.net = net;
+  config.model.normalize_observations = false;  // images are not
+  return config;
+}
+
+constexpr const char* kConv = R"({"encoders": {"state": {"kind": "conv", "layers": [{"channels": 4, "kernel": 2},
+                                  {"channels": 5, "kernel": 2}], "hidden": [9]}}, "trunk": [8]})";
+constexpr const char* kTowers = R"({"encoders": {"*": {"kind": "mlp", "hidden": [9]}}, "trunk": [8],
+                                    "value_trunk": [7]})";
+constexpr const char* kLstm = R"({"trunk": [8], "core": {"kind": "lstm", "size": 6}})";
+
+// A network that knows whether one of them computes a backward pass.
+class WatchedNetwork final : public Network {
+ public:
+  WatchedNetwork(std::unique_ptr<Network> network, bool& computes)
+      : network_(std::move(network)), computes_(computes) {}
+
+  NetworkOutput forward(const NetworkInput& input, bool backward_follows) override {
+    return network_->forward(input, backward_follows);
+  }
+  at::Tensor values(const NetworkInput& input) override { return network_->values(input); }
+  void backward(const at::Tensor& policy_gradients, const at::Tensor& value_gradients) override {
+    computes_ = true;
+    network_->backward(policy_gradients, value_gradients);
+    computes_ = false;
+  }
+  void gradients_complete_to(std::function<void(ElementRange)> complete) override {
+    network_->gradients_complete_to(std::move(complete));
+  }
+  void weights_changed() override { network_->weights_changed(); }
+
+ private:
+  std::unique_ptr<Network> network_;
+  bool& computes_;
+};
 
 }  // namespace
 
@@ -83,13 +138,56 @@ TEST_CASE("ranks: with recurrent networks") {
     config.trainer.minibatches = 2;
     config.trainer.micro_batch = 8;
     Updates updates;
-    for (uint64_t update = 0; update < 2; ++update) {
-      std::vector<SuperBatch>& shards = updates.emplace_back();
-      for (uint64_t shard = 0; shard < 4; ++shard)
-        shards.push_back(whole_batch(
-            random_recurrent_rollout(8, 3 + static_cast<int64_t>(shard), 4, 2 * kSize, 4 * update + shard)));
-    }
+    for (uint64_t update = 0; update < 2; ++update) updates.push_back(random_recurrent_shards(update));
     check_ranks(config, discrete_spec(), updates, device_form);
+  }
+}
+
+TEST_CASE("ranks: with convolutions, and with two trunks") {
+  for (const bool device_form : {false, true}) {
+    for (const auto& [net, spec] : {std::pair(kConv, image_spec()), std::pair(kTowers, discrete_spec())}) {
+      CAPTURE(device_form);
+      CAPTURE(net);
+      RunConfig config = network_config(net);
+      config.trainer.minibatches = 2;
+      config.trainer.micro_batch = 5;
+      check_ranks(config, spec, random_updates(config, spec), device_form);
+    }
+  }
+}
+
+TEST_CASE("ranks: all pieces of gradients are said while the network computes the backward pass") {
+  const std::vector<std::pair<const char*, EnvSpec>> networks = {
+      {nullptr, discrete_spec()}, {kConv, image_spec()}, {kTowers, discrete_spec()}, {kLstm, discrete_spec()}};
+  for (const bool device_form : {false, true}) {
+    for (const auto& [net, spec] : networks) {
+      CAPTURE(device_form);
+      CAPTURE(net == nullptr ? "mlp" : net);
+      RunConfig config = net == nullptr ? shard_config() : network_config(net);
+      if (net == kLstm) {
+        config.rollout.length = 8;
+        config.model.sequence = 4;
+        config.model.burn_in = 1;
+      }
+      bool computes = false;
+      const NetworkDefinition inner = define_network(config.model, spec);
+      const auto watched = std::make_shared<const NetworkDefinition>(
+          NetworkDefinition{inner.layout, [&](const DeviceWeights& weights) {
+                              return std::make_unique<WatchedNetwork>(inner.make(weights), computes);
+                            }});
+      Ranks ranks(
+          [&] {
+            return make_network_learner(with_shards(config, 4), spec, {.network = watched, .device_form = device_form});
+          },
+          {2, 2});
+      size_t early = 0;
+      ranks.on_say = [&] { early += computes; };
+      ranks.update(net == kLstm ? random_recurrent_shards(0) : random_shards(config, spec, 1));
+      const size_t elements = ranks.learners.front()->trained_elements();
+      const size_t pieces = GradientPieces(elements, piece_elements(config.trainer)).count();
+      CHECK(pieces > 2);
+      CHECK(early == 2 * 3 * pieces);  // of two ranks, in the steps of three epochs
+    }
   }
 }
 
