@@ -75,6 +75,8 @@ class Objective {
   // What these functions return as numbers is of the shards that are computed here; what they take is of all shards.
   // Of the shards that are computed here from the next update on; at first all.
   virtual void hold_shards(ShardRange shards) = 0;
+  // From the next update on these of the parameters are trained here, with moments for them alone; at first all.
+  virtual void hold_slice(ElementRange elements) { optimizer().hold(elements); }
   // Where backward() and end_backward() take the pieces of gradients of these shards, each once in a micro-batch.
   using SayGradients = std::function<void(size_t piece, std::vector<GradientBranch> branches)>;
   virtual void say_gradients_to(SayGradients say) = 0;

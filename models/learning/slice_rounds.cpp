@@ -16,7 +16,7 @@ void SliceRounds::hold(size_t rank, size_t ranks) {
   TROUPE_CHECK(rank < ranks, rank, ranks);
   slices_ = ParameterSlices(objective_.weights().trained().size(), ranks);
   rank_ = rank;
-  objective_.optimizer().hold(slices_.slice(rank));
+  objective_.hold_slice(slices_.slice(rank));
 }
 
 void SliceRounds::set_gradients(size_t piece, const Array& sum) const {
