@@ -96,11 +96,14 @@ struct MutationInfo {
   Mutation mutation;
   std::string_view name;
   std::string_view what;
-  bool tokens = false;  // of token runs
+  std::string_view caught_by;  // words from the message of the invariant that must catch it
+  bool tokens = false;         // of token runs
 };
 
 // All mutations except `none`.
 std::span<const MutationInfo> mutations();
+// The one with this name; nullptr if there is none.
+const MutationInfo* find_mutation(std::string_view name);
 
 enum class Schedule : uint8_t { uniform, mostly_in_order, priorities };
 

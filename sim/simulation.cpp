@@ -52,4 +52,8 @@ Outcome simulate(uint64_t seed, Mutation mutation, const std::function<void(cons
   return run_to_the_end(run);
 }
 
+bool catches(const MutationInfo& bug, const Outcome& outcome) {
+  return outcome.violation && outcome.violation->find(bug.caught_by) != std::string::npos;
+}
+
 }  // namespace troupe::sim

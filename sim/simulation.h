@@ -37,5 +37,7 @@ struct Outcome {
 // Runs the simulation of a seed. `trace` gets one line per event; nullptr = none.
 Outcome simulate(uint64_t seed, Mutation mutation = Mutation::none,
                  const std::function<void(const std::string&)>& trace = nullptr, RunKind kind = RunKind::drawn);
+// Whether the invariant that must catch this bug has done so in a simulation with it.
+bool catches(const MutationInfo& bug, const Outcome& outcome);
 
 }  // namespace troupe::sim

@@ -5,8 +5,8 @@
 
 #include <atomic>
 #include <fstream>
-#include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -167,95 +167,37 @@ TEST_CASE("simulation: answers have several turns") {
 TEST_CASE("simulation: every injected bug is caught") {
   constexpr uint64_t kSeeds = 400;  // some faults show in one of a hundred
   const QuietLog quiet;
-  // For each bug, words from the message of the invariant that must catch it.
-  const std::map<std::string_view, std::string_view> words = {
-      {"score_zeroed", "has a reward, but no score"},
-      {"reply_twice", "answered twice"},
-      {"reply_lost", "was never sent"},
-      {"reply_shifted", "not the answer of version"},
-      {"reply_relabelled", "not the answer of version"},
-      {"request_lost", "answers but has requests pending"},
-      {"answers_unheard", "stuck"},
-      {"credit_lost", "credits, but workers have"},
-      {"credit_extra", "credits"},
-      {"rollout_twice", "out of order"},
-      {"rollout_renumbered", "out of order"},
-      {"rollout_miscounted", "samples but contains"},
-      {"rollout_reordered", "wrong reward"},
-      {"weights_old", "gets version"},
-      {"weights_torn", "tensors of several versions"},
-      {"batch_again", "is used by more than"},
-      {"update_claimed", "ledger: trained"},
-      {"lag_cap_off", "lag above"},
-      {"max_batch_off", "exceeds max_batch"},
-      {"gamma_off", "advantage"},
-      {"final_observation_reset", "real next observation"},
-      {"evaluation_old", "last evaluation is for version"},
-      {"checkpoint_missing", "last checkpoint is not"},
-      {"epoch_kept", "is used again after a resume"},
-      {"quarantine_off", "it is quarantined"},
-      {"last_words_lost", "the environments produced"},
-      {"actor_leaked", "outlive the run"},
-      {"parameters_shifted", "policy_parameters are not those of version"},
-      {"warm_start_lost", "do not come from the weights given to the run"},
-      {"warm_start_counted", "starts with the counts of another one"},
-      {"shard_missing", "has the samples of"},
-      {"shard_repeated", "is used by more than"},
-      {"rank_counted_twice", "does not have the gradients of each shard once"},
-      {"round_repeated", "has the result of another one"},
-      {"shards_forgotten", "is complete with the samples of"},
-      {"changed_state_kept", "begins with the state that another one has left"},
-      {"attempt_mixed", "is published before every rank has completed its update"},
-      {"published_early", "is published before every rank has completed its update"},
-      {"rank_state_missing", "update 0 uses batch"},
-      {"rank_unasked", "was not asked in the last"},
-      {"weights_unloaded", "has acknowledged version"},
-      {"checksum_ignored", "tensors of several versions"},
-      {"publisher_silent", "has not got version"},
-      {"host_silent", "serves nobody for"},
-      {"best_removed", "one of the best evaluations is gone"},
-      {"state_shifted", "has the state after"},
-      {"state_kept", "has the state after"},
-      {"token_restamped", "but was drawn by version"},
-      {"token_stamped_late", "but was drawn by version"},
-      {"cells_kept", "from keys and values of version"},
-      {"finish_ignored", "from keys and values of version"},
-      {"slot_shared", "slot"},
-      {"group_split", "answers of its group"},
-      {"group_repeated", "arrived before"},
-      {"request_unended", "but its server has"},
-      {"late_dropped", "a late sample is dropped"},
-      {"late_trained", "lag above"},
-      {"mask_lost", "lag above"},
-      {"epoch_ignored", "draws the same prompts again"},
-      {"score_lost", "groups that nobody computes"},
-      {"score_moved", "does not have the score that its task gives it"},
-      {"score_of_another_answer", "does not have the score that its task gives it"},
-      {"call_mixed", "does not have the score that its task gives it"},
-      {"parts_moved", "of its score"},
-      {"scored_left_out", "its scores lead to"},
-      {"failure_hidden", "its scores lead to"},
-      {"baseline_of_another_prompt", "1 baselines of"},
-      {"reward_changed", "with another reward or baseline than it arrived with"},
-      {"reference_moved", "does not have the log-probabilities of the reference"},
-      {"reference_of_policy", "are not those of the reference"},
-      {"warmup_counted", "weights after 0 updates have version"},
-      {"start_forgotten", "wrong mark for the start of an episode"},
-      {"message_trained", "was not drawn for this place of the answer"},
-      {"message_changed", "that its task did not give"},
-      {"history_cut", "a conversation that did not take place"},
-  };
   for (const MutationInfo& info : mutations()) {
     bool caught = false;
     std::string last;
     for (uint64_t seed = 1; seed <= kSeeds && !caught; ++seed) {
       const Outcome outcome = simulate(seed, info.mutation);
       last = outcome.violation.value_or(last);
-      caught = last.find(words.at(info.name)) != std::string::npos;
+      caught = catches(info, outcome);
     }
     CHECK_MESSAGE(caught, info.name << " (" << info.what << ") is not caught by its invariant within " << kSeeds
                                     << " seeds; last: " << last);
   }
+}
+
+TEST_CASE("simulation: each bug has a name and words of the invariant that catches it") {
+  std::set<std::string_view> names;
+  for (const MutationInfo& info : mutations()) {
+    CHECK_MESSAGE(names.insert(info.name).second, info.name);
+    CHECK_MESSAGE(!info.caught_by.empty(), info.name);
+    CHECK(find_mutation(info.name) == &info);
+  }
+  CHECK(find_mutation("none") == nullptr);
+}
+
+TEST_CASE("simulation: a bug is caught by its own invariant alone") {
+  const MutationInfo& info = *find_mutation("reply_twice");
+  Outcome outcome;
+  CHECK(!catches(info, outcome));
+  outcome.violation = "the run is stuck";
+  CHECK(!catches(info, outcome));
+  outcome.violation = "request 7 is " + std::string(info.caught_by);
+  CHECK(catches(info, outcome));
 }
 
 }  // namespace

@@ -119,6 +119,13 @@ TEST_CASE("command_line: simulate takes one seed or a range, ends included") {
   CHECK(one.at("--verbose") == Words{"true"});
 }
 
+TEST_CASE("command_line: simulate looks for a deliberate bug in the first 400 seeds or in those that are given") {
+  CHECK(value_of("--seeds", {"simulate", "--mutate", "credit_lost"}) == "1..400");
+  CHECK(value_of("--mutate", {"simulate", "--mutate", "credit_lost"}) == "credit_lost");
+  CHECK(value_of("--seeds", {"simulate", "--mutate", "credit_lost", "--seeds", "3..9"}) == "3..9");
+  CHECK(value_of("--mutate", {"simulate", "--seed", "1"}) == "");
+}
+
 TEST_CASE("command_line: the action of a command depends on its flags") {
   std::ostringstream out;
   const auto line = parse_command_line(all_commands(), {"version"}, out);
