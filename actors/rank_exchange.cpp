@@ -10,7 +10,6 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-#include "models/shards/gradient_pieces.h"
 #include "models/shards/parameter_slices.h"
 #include "runtime/base/errors.h"
 #include "runtime/caf/system.h"
@@ -35,6 +34,12 @@ void begin_attempt(ExchangeSelf self, const ExchangeAttempt& attempt) {
   size_t shards = attempt.own.count;
   for (const ExchangeAttempt::Rank& rank : attempt.others) shards += rank.shards.count;
   st.rounds.emplace(shards);
+  st.pieces.reset();
+  st.slices.clear();
+  if (attempt.elements == 0) return;
+  st.pieces.emplace(attempt.elements, piece_elements(st.context->config.trainer));
+  const ParameterSlices slices(attempt.elements, attempt.others.size() + 1);
+  for (size_t rank = 0; rank < slices.ranks(); ++rank) st.slices.push_back(slices.slice(rank));
 }
 
 // The shards of a rank; nothing for a sender that is none, or is lost.
@@ -47,11 +52,8 @@ std::optional<ShardRange> shards_of(const RankExchangeState& st, const caf::acto
 
 // What a rank is told of a piece.
 RoundSaid told(const RankExchangeState& st, RoundSaid message, size_t rank) {
-  const size_t elements = st.attempt.elements;
-  if (elements == 0 || message.all.gradients.empty()) return message;
-  const GradientPieces pieces(elements, piece_elements(st.context->config.trainer));
-  const ParameterSlices slices(elements, st.attempt.others.size() + 1);
-  message.all = of_slice(std::move(message.all), pieces.range(message.piece.piece), slices.slice(rank));
+  if (!st.pieces || message.all.gradients.empty()) return message;
+  message.all = of_slice(std::move(message.all), st.pieces->range(message.piece.piece), st.slices[rank]);
   return message;
 }
 

@@ -10,6 +10,7 @@
 #include "actors/messages.h"
 #include "actors/parts.h"
 #include "actors/run_context.h"
+#include "models/shards/gradient_pieces.h"
 #include "models/shards/rank_round.h"
 
 namespace troupe {
@@ -21,6 +22,9 @@ struct RankExchangeState {
   ExchangeOwner owner;
   ExchangeAttempt attempt;           // the one under way, or the last one
   std::optional<RankRounds> rounds;  // of it
+  // Where each rank trains a slice of the parameters:
+  std::optional<GradientPieces> pieces;
+  std::vector<ElementRange> slices;  // by rank
   PartAssembler parts;
   uint64_t streams = 0;
 };

@@ -15,6 +15,7 @@ SliceRounds::SliceRounds(Objective& objective, size_t piece)
 void SliceRounds::hold(size_t rank, size_t ranks) {
   TROUPE_CHECK(rank < ranks, rank, ranks);
   slices_ = ParameterSlices(objective_.weights().trained().size(), ranks);
+  parameters_ = slices_.pieces(pieces_.each());
   rank_ = rank;
   objective_.hold_slice(slices_.slice(rank));
 }
@@ -51,19 +52,18 @@ GradientSquares SliceRounds::squares() const {
 }
 
 size_t SliceRounds::say_parameters(const Say& say) const {
-  const std::vector<ParameterSlices::Piece> pieces = slices_.pieces(pieces_.each());
   size_t others = 0;
-  for (size_t piece = 0; piece < pieces.size(); ++piece) {
-    if (pieces[piece].rank != rank_)
+  for (size_t piece = 0; piece < parameters_.size(); ++piece) {
+    if (parameters_[piece].rank != rank_)
       ++others;
     else
-      say(piece, objective_.parameters(pieces[piece].elements));
+      say(piece, objective_.parameters(parameters_[piece].elements));
   }
   return others;
 }
 
 void SliceRounds::take_parameters(size_t piece, const Array& values) const {
-  objective_.set_parameters(slices_.pieces(pieces_.each()).at(piece).elements, values);
+  objective_.set_parameters(parameters_.at(piece).elements, values);
 }
 
 }  // namespace troupe

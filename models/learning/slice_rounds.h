@@ -40,7 +40,8 @@ class SliceRounds {
   GradientPieces pieces_;
   ParameterSlices slices_;
   size_t rank_ = 0;
-  std::vector<GradientSquares> squares_;  // by block
+  std::vector<ParameterSlices::Piece> parameters_;  // the pieces in which they are said
+  std::vector<GradientSquares> squares_;            // by block
 };
 
 }  // namespace troupe
