@@ -42,7 +42,7 @@ TEST_CASE("prometheus: counters, gauges, labels and units") {
 
 TEST_CASE("prometheus: every number of a snapshot is there once") {
   StatsSnapshot snapshot;
-  snapshot.evaluation = EvaluationResult{.updates = 1, .episodes = 2};
+  snapshot.evaluation.emplace(EvaluationResult{.updates = 1, .episodes = 2});
   const std::vector<ExportedMetric> metrics = test::exported_snapshot_fields();
   const std::string text = prometheus_text(json::parse(to_json(snapshot)), metrics, false);
   std::set<std::string> names, samples;
