@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "actors/config/kind_settings.h"
 #include "runtime/config/setting_rules.h"
 
 namespace troupe {
@@ -17,14 +18,16 @@ void check_shards(const RunConfig& config) {
     refuse_setting("algorithm.policy_filtration", config.algorithm.policy_filtration,
                    "draws among all answers of an update, and trainer.shards is " + setting_text(shards) +
                        "; use trainer.shards 1, or \"none\"");
-  const auto divides = [&](const std::string& path, int64_t value) {
+  // In the message: what gives each shard whole parts of this size.
+  const auto divides = [&](const std::string& path, int64_t value, int64_t part) {
     if (value % shards != 0)
       refuse_setting(path, value,
                      "cannot be divided among trainer.shards " + setting_text(shards) + "; use a multiple, like " +
-                         setting_text((value + shards - 1) / shards * shards));
+                         setting_text((value + shards * part - 1) / (shards * part) * (shards * part)));
   };
-  divides("trainer.super_batch", config.trainer.super_batch);
-  divides("replay.capacity", config.replay.capacity);
+  divides("trainer.super_batch", config.trainer.super_batch,
+          static_cast<int64_t>(settings_of_kind(config).samples_per_rollout(config)));
+  divides("replay.capacity", config.replay.capacity, 1);
   if (config.workers.count > 0 && config.workers.count < shards)
     refuse_setting("trainer.shards", shards,
                    "need a worker each, and workers.count is " + setting_text(config.workers.count) +

@@ -175,7 +175,9 @@ TEST_CASE("validate: algorithm settings that contradict each other are refused")
 TEST_CASE("validate: every shard needs a worker and a whole part of each update that could be one by itself") {
   check_all({
       {{"trainer.shards=3", "workers.count=3"},
-       "trainer.super_batch: 2048 cannot be divided among trainer.shards 3; use a multiple, like 2049"},
+       "trainer.super_batch: 2048 cannot be divided among trainer.shards 3; use a multiple, like 3072"},
+      {{"trainer.shards=3", "workers.count=3", "rollout.length=16", "env.rows=5"},
+       "trainer.super_batch: 2048 cannot be divided among trainer.shards 3; use a multiple, like 2160"},
       {{"trainer.shards=4", "workers.count=4", "replay.capacity=6146"},
        "replay.capacity: 6146 cannot be divided among trainer.shards 4; use a multiple, like 6148"},
       {{"trainer.shards=4", "workers.count=3"},
@@ -186,6 +188,7 @@ TEST_CASE("validate: every shard needs a worker and a whole part of each update 
   });
   CHECK(error_with({"trainer.shards=4", "workers.count=4"}) == "");
   CHECK(error_with({"trainer.shards=4", "workers.count=0"}) == "");
+  CHECK(error_with({"trainer.shards=3", "workers.count=3", "trainer.super_batch=3072"}) == "");
 }
 
 TEST_CASE("validate: reward scales and clips that remove the signal are refused, their limits are accepted") {
