@@ -36,7 +36,7 @@ inline void check_rank(const RankOptions& /*options*/) {
 inline Command rank_command() {
   return {
       .name = "rank",
-      .summary = "add a rank to a run on several, at any time, from any machine",
+      .summary = "compute a part of each update of a run on several ranks, from any machine",
       .examples = "  troupe rank --connect 127.0.0.1:5555\n",
       .exit_codes = {{0, "the run ended normally"},
                      {1, "the run was lost and did not come back within --wait, or the rank failed"},
