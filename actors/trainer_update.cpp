@@ -169,7 +169,7 @@ void start_ranks(TrainerSelf self) {
     if (const auto rank = rank_of(self->state, down.source)) lose_rank(self, *rank, describe(down.reason));
   });
   if (st.context->rank_processes && divides_moments(st.context->config) && !keeps_copies(st.context->config))
-    log_info("trainer",
+    log_warn("trainer",
              "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");
   if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
