@@ -4,6 +4,7 @@
   tools/measure_ranks.py                           10 kills and 10 freezes of a rank, each in runs on 2 and on 3 ranks
   tools/measure_ranks.py --ranks 2 --times 3       fewer
   tools/measure_ranks.py --kills 60 --minutes 10   faults at random moments, of random ranks, in a run on 3 ranks
+  tools/measure_ranks.py --set trainer.zero=1 --set trainer.redundancy=neighbour
 
 Each run trains CartPole with short updates. Another rank than rank 0 gets SIGKILL or SIGSTOP at a random moment. Measured are the seconds
 until the first update after rank 0 has noticed the loss: for a kill it says so on stderr; a freeze cannot be noticed within half of the
@@ -73,6 +74,7 @@ class Run:
         settings |= {"network.peer_timeout_ms": options.peer_timeout_ms, "network.heartbeat_ms": options.peer_timeout_ms // 10}
         words = [f"{options.build}/troupe", "train", "cartpole", "--run", self.folder, "--ranks", str(ranks), "--seed", str(options.seed)]
         words += [word for path, value in settings.items() for word in ("--set", f"{path}={value}")]
+        words += [word for setting in options.set for word in ("--set", setting)]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.threads = [threading.Thread(target=self.read_errors)]
         self.threads[0].start()
@@ -336,6 +338,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, help="so many faults at random moments")
     parser.add_argument("--minutes", type=float, default=10, help="in which they are spread (10)")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="as for troupe train, for all runs")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
     sys.stdout.reconfigure(line_buffering=True)
