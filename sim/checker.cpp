@@ -52,6 +52,7 @@ void Checker::begin_process(const ReplayStart& start) {
   returns_ = returns_by_step_[start.env_steps];
   world_.update_samples_trained.clear();
   world_.work.clear();
+  world_.lost_ranks.clear();
 }
 
 KnownActor& Checker::know(caf::scheduled_actor& actor) {
@@ -269,6 +270,8 @@ void Checker::before(caf::scheduled_actor& actor, caf::mailbox_element* element)
   if (known.is_worker()) worker_takes(actor, *element);
   if (known.kind == "publisher") publisher_takes(*element);
   if (known.kind == "rank trainer" && content_of<RankUpdate>(*element) != nullptr) asked_[actor.id()] = updates_;
+  if (const auto* save = content_of<RankSave>(*element); save != nullptr && save->wanted != MomentsWanted::own)
+    recoveries_.emplace(process_, save->number);
   if (known.kind == "prefetcher")
     if (const auto* batch = content_of<BatchMessage>(*element)) {
       const uint64_t index = replay_.next_batch++;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <caf/actor_addr.hpp>
 #include <caf/scheduled_actor.hpp>
@@ -74,6 +75,8 @@ class Checker {
     const auto found = asked_.find(rank);
     return found == asked_.end() ? 0 : found->second;
   }
+  // How often rank 0 has asked the others for moments because a rank was lost.
+  uint64_t recoveries() const { return recoveries_.size(); }
   size_t largest_mailbox() const { return largest_mailbox_; }
 
  private:
@@ -142,7 +145,8 @@ class Checker {
   std::optional<PolicyVersion> last_published_, published_reference_;
   uint64_t process_ = 0;
   uint64_t updates_ = 0;
-  std::map<caf::actor_id, uint64_t> asked_;  // by rank trainer: `updates_` at its last update
+  std::map<caf::actor_id, uint64_t> asked_;             // by rank trainer: `updates_` at its last update
+  std::set<std::pair<uint64_t, uint64_t>> recoveries_;  // process and number of the request
   size_t largest_mailbox_ = 0;
 };
 

@@ -104,6 +104,7 @@ class World {
   std::map<uint64_t, uint64_t> update_samples_trained;  // by update of this process: samples trained for the first time
   // Of updates under way, by the version that they begin with: what each rank has done, by its learner.
   std::map<PolicyVersion, std::map<const void*, RankWork>> work;
+  std::vector<uint64_t> lost_ranks;       // in this process: for each, the number of updates when a fault ended it
   uint64_t steps_of_warmup = 0;           // made by all processes
   std::map<PolicyVersion, bool> skipped;  // updates that are not finite, however often they are tried
   double seconds_to_pass = 0;             // slow forwards: time that passes before the next message

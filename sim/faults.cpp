@@ -49,8 +49,11 @@ bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& w
   return true;
 }
 
-// Kills a rank process.
+// Kills a rank process. Where that ends the run, it is one of the faults that do.
 bool kill_rank(SimulatedRun& run) {
+  const RunConfig& config = run.scenario().config;
+  const bool ends = divides_moments(config) && !keeps_copies(config);
+  if (ends && run.endings >= run.scenario().max_endings) return false;
   RankProcess& rank = run.ranks[run.rng.below(run.ranks.size())];
   if (rank.host_ended) return false;
   const auto host = caf::actor_cast<caf::strong_actor_ptr>(rank.host);
@@ -60,6 +63,8 @@ bool kill_rank(SimulatedRun& run) {
   kill(run, caf::actor_cast<caf::strong_actor_ptr>(trainer), "of a rank");
   kill(run, host, "of a rank");
   rank.host_ended = true;
+  run.endings += ends;
+  run.world.lost_ranks.push_back(run.checker.last_published().value_or(PolicyVersion{}).number);
   ++run.outcome.killed_ranks;
   return true;
 }

@@ -122,8 +122,9 @@ ReplayStart warm_start(SimulatedRun& run, FakeLearner& learner) {
   checkpoint.version = {0, kUpdates};
   checkpoint.updates = kUpdates;
   checkpoint.env_steps = 1000;
-  for (auto* tensor : {&state.model.at("a"), &state.optimizer.at("m")}) *tensor = Array::of<int64_t>({1}, {kUpdates});
-  state.scalars["updates"] = kUpdates;
+  former.become(kUpdates);
+  state = former.save();
+  state.model.at("origin") = Array::of<int64_t>({1}, {run.scenario().given_weights});
   checkpoint.model = state.model;
   checkpoint.optimizer = state.optimizer;
   checkpoint.scalars = state.scalars;
@@ -172,6 +173,25 @@ void start_process(SimulatedRun& run) {
   spawn_hosts(run);
 }
 
+// Whether a run may have lost the moments of a slice: with the rank, or with another one within two updates, before its
+// copy was there again.
+bool may_lose_moments(const SimulatedRun& run) {
+  const RunConfig& config = run.scenario().config;
+  std::vector<uint64_t> lost = run.world.lost_ranks;
+  if (!divides_moments(config) || lost.empty()) return false;
+  if (!keeps_copies(config)) return true;
+  std::ranges::sort(lost);
+  return std::ranges::adjacent_find(lost, [](uint64_t a, uint64_t b) { return b - a <= 2; }) != lost.end();
+}
+
+constexpr const char* kLostMoments = "a part of the optimizer's state";  // in the error of such a run
+
+bool is_explained(const SimulatedRun& run, const RunOutcome& result) {
+  const auto says = [&](const char* words) { return result.error.find(words) != std::string::npos; };
+  return says("on purpose") || says("not finite") || run.cause ||
+         (!run.ranks.empty() && result.reason == "ranks are missing") || (says(kLostMoments) && may_lose_moments(run));
+}
+
 void check_outcome(SimulatedRun& run) {
   const RunConfig& config = run.scenario().config;
   const RunOutcome& result = run.run_outcome;
@@ -179,9 +199,8 @@ void check_outcome(SimulatedRun& run) {
     run.world.violate(what + " (reason \"" + result.reason + "\", error \"" + result.error + "\")");
   };
   if (!result.error.empty()) {
-    if (result.error.find("on purpose") == std::string::npos && result.error.find("not finite") == std::string::npos &&
-        !run.cause && (run.ranks.empty() || result.reason != "ranks are missing"))
-      wrong("the run ended with an unexplained error");
+    run.outcome.lost_moments += result.error.find(kLostMoments) != std::string::npos;
+    if (!is_explained(run, result)) wrong("the run ended with an unexplained error");
     return;
   }
   // Remote workers may still be stepping for the previous process.

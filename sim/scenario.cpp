@@ -232,8 +232,11 @@ bool planted(const Scenario& s, std::initializer_list<Mutation> any) {
 void give_shards(Scenario& s) {
   const bool shards = s.mutation == Mutation::shard_missing || s.mutation == Mutation::shard_repeated;
   const bool lost = planted(s, {Mutation::shards_forgotten, Mutation::changed_state_kept, Mutation::attempt_mixed,
-                                Mutation::published_early, Mutation::rank_state_missing, Mutation::rank_unasked});
-  const bool ranks = lost || planted(s, {Mutation::rank_counted_twice, Mutation::round_repeated});
+                                Mutation::published_early, Mutation::rank_state_missing, Mutation::rank_unasked,
+                                Mutation::slice_lost, Mutation::slice_kept, Mutation::copy_old});
+  const bool divided = planted(s, {Mutation::moments_old, Mutation::slice_lost, Mutation::slice_kept,
+                                   Mutation::parameters_old, Mutation::copy_old});
+  const bool ranks = lost || divided || planted(s, {Mutation::rank_counted_twice, Mutation::round_repeated});
   if (s.seed % 5 != 2 && !shards && !ranks) return;
   RunConfig& c = s.config;
   c.trainer.shards = 2 + static_cast<int64_t>(lost ? 1 : s.seed / 5 % 2);
@@ -243,6 +246,11 @@ void give_shards(Scenario& s) {
   Draw draw(s.seed, "ranks");
   c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : draw.between(1, c.trainer.shards);
   s.rank_processes = c.trainer.ranks > 1 && (draw.chance(0.5) || lost);
+  Draw zero(s.seed, "slices");
+  if (c.trainer.ranks > 1 && (divided || (s.mutation == Mutation::none && zero.chance(0.6)))) {
+    c.trainer.zero = 1;
+    if (lost || zero.chance(0.6)) c.trainer.redundancy = "neighbour";
+  }
   if (lost) s.max_faults = std::max(s.max_faults, 12u);
   s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
 }
@@ -313,6 +321,7 @@ std::string Scenario::text() const {
          std::to_string(c.replay.capacity) + " super_batch " + std::to_string(c.trainer.super_batch) +
          (c.trainer.shards > 1 ? " shards " + std::to_string(c.trainer.shards) : "") +
          (c.trainer.ranks > 1 ? " ranks " + std::to_string(c.trainer.ranks) : "") +
+         (c.trainer.zero > 0 ? " zero, redundancy " + c.trainer.redundancy : "") +
          (rank_processes ? " in processes " : " ") + c.algorithm.advantage + " updates " +
          std::to_string(c.stop.updates) + " checkpoint " + std::to_string(c.checkpoint.every_updates) + " quarantine " +
          std::to_string(c.workers.quarantine_after) + (c.algorithm.kl == "full" ? " parameters" : "") +

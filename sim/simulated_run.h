@@ -113,6 +113,11 @@ struct SimulatedRun {
   std::map<std::pair<uint64_t, uint32_t>, Array> last_states;  // by worker and group
   std::shared_ptr<const SuperBatch> last_batch;
   std::optional<RoundResult> last_round;  // of ranks
+  // Of ranks with slices, by the actor that was told:
+  std::map<caf::actor_id, std::vector<AdamMoments>> last_moments;         // by the sender, what it has handed over
+  std::map<caf::actor_id, std::pair<uint64_t, uint64_t>> last_slice;      // rank and ranks
+  std::map<std::pair<caf::actor_id, uint64_t>, Array> last_parameters;    // by the piece as well
+  std::map<std::pair<caf::actor_id, uint64_t>, AdamMoments> last_copies;  // by the first element as well
   RolloutPtr last_answers;
   std::vector<RolloutPtr> unused;  // groups of answers that no batch has had
   std::vector<Score> last_scores;

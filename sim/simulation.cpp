@@ -33,6 +33,7 @@ Outcome run_to_the_end(SimulatedRun& run) {
   for (RemoteProcess* process : run.remote_processes()) cut(run, *process, false);
   run.outcome.violation = run.world.violation;
   run.outcome.updates = run.checker.updates();
+  run.outcome.recoveries = run.checker.recoveries();
   run.outcome.largest_mailbox = run.checker.largest_mailbox();
   run.outcome.shared_score_calls = run.world.scores.shared_calls;
   run.outcome.lost_groups = run.world.scores.lost.size();
