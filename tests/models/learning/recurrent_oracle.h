@@ -57,10 +57,6 @@ inline torch::Tensor tensor_of(const Array& array) {
       .clone();
 }
 
-inline torch::Tensor linear(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
-  return torch::linear(x, p.at(name + ".weight"), p.at(name + ".bias"));
-}
-
 inline torch::Tensor step_core(const TensorMap& p, bool lstm, const torch::Tensor& x, const torch::Tensor& state) {
   const torch::Tensor &wi = p.at("core.weight_ih"), &wh = p.at("core.weight_hh"), &bi = p.at("core.bias_ih"),
                       &bh = p.at("core.bias_hh");

@@ -21,6 +21,10 @@ namespace troupe::test {
 
 using TensorMap = std::map<std::string, torch::Tensor>;
 
+inline torch::Tensor linear(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
+  return torch::linear(x, p.at(name + ".weight"), p.at(name + ".bias"));
+}
+
 inline EnvSpec env_of(std::vector<ArraySpec> observations, int32_t actions = 3) {
   EnvSpec spec;
   spec.id = "Made-up";

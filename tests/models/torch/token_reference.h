@@ -43,10 +43,6 @@ inline torch::Tensor random_actions(const Head& head, int64_t samples, uint64_t 
   return result;
 }
 
-inline torch::Tensor linear(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
-  return torch::linear(x, p.at(name + ".weight"), p.at(name + ".bias"));
-}
-
 inline torch::Tensor norm(const TensorMap& p, const std::string& name, const torch::Tensor& x) {
   return x * torch::rsqrt(x.pow(2).mean(-1, true) + 1e-6) * p.at(name + ".weight");
 }
