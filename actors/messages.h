@@ -65,6 +65,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RankSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RoundSaid))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankDone))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankCopy))
+CAF_ADD_TYPE_ID(troupe, (troupe::GradientsFailed))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankSave))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankMoments))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankActor))
@@ -140,8 +141,8 @@ using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
                      caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankMisfit>,
-                     caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<Part>,
-                     caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
+                     caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<GradientsFailed>,
+                     caf::reacts_to<Part>, caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
 // Joins a run for one rank, in a process of its own.
 using RankHostActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does

@@ -33,7 +33,7 @@ void begin_attempt(ExchangeSelf self, const ExchangeAttempt& attempt) {
   st.attempt = attempt;
   size_t shards = attempt.own.count;
   for (const ExchangeAttempt::Rank& rank : attempt.others) shards += rank.shards.count;
-  st.rounds.emplace(shards);
+  st.rounds.emplace(shards, attempt.gradients_elsewhere);
   st.pieces.reset();
   st.slices.clear();
   if (attempt.elements == 0) return;

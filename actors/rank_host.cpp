@@ -33,7 +33,13 @@ void start_rank(RankHostSelf self, const Welcome& welcome) {
     std::shared_ptr<Learner> learner = context->make_learner();
     ready.signature = *learner->saved_signature();
     ready.spec = spec_fields(*context);
-    st.rank = spawn_on(self->system(), context->threads, rank_trainer, context, std::move(learner));
+    std::shared_ptr<GroupBackend> gradients;
+    if (context->make_gradient_backend && st.dependencies.route_to) {
+      const Route route = st.dependencies.route_to(st.joining.run.host);
+      ready.address = route.remote;
+      gradients = context->make_gradient_backend(route.local);
+    }
+    st.rank = spawn_on(self->system(), context->threads, rank_trainer, context, std::move(learner), gradients);
     ready.rank = st.rank;
   } catch (const std::exception& e) {
     return fail_joining(self, e.what());

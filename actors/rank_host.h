@@ -12,6 +12,7 @@
 #include "actors/joining.h"
 #include "actors/messages.h"
 #include "actors/run_context.h"
+#include "runtime/base/route.h"
 
 namespace troupe {
 
@@ -21,6 +22,9 @@ struct RankHostDependencies {
   std::function<RunContextPtr(const std::string& config)> make_context;
   // Called once, with an empty text when the run ended normally, else with a one-line error.
   std::function<void(const std::string& error)> on_end;
+  // The addresses through which this process and the host of rank 0 reach each other, for gradients (network.backend);
+  // may be empty where they do not travel by themselves. Throws ConfigError.
+  std::function<Route(const std::string& host)> route_to = {};
 };
 
 struct RankHostState {

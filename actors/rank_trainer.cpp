@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <caf/event_based_actor.hpp>
+#include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
@@ -78,6 +79,21 @@ void on_save(RankSelf self, const RankSave& save) {
                 st.streams);
 }
 
+void begin_gradients(RankSelf self, const RankUpdate& update) {
+  auto& st = self->state;
+  if (!st.gradients) {
+    TROUPE_CHECK(update.gradients.empty(), update.gradients.size());
+    return;
+  }
+  if (update.gradients.empty()) return st.gradients->leave();
+  const Rendezvous& group = update.gradients.front();
+  st.gradients->begin(
+      update.attempt, group,
+      gradient_division(st.context->config, static_cast<size_t>(group.size), st.learner->trained_elements()),
+      [to = RankActor(self)](const RoundSaid& said) { caf::anon_send(to, said); },
+      [to = st.lead](const GradientsFailed& failed) { caf::anon_send(to, failed); });
+}
+
 void on_update(RankSelf self, const RankUpdate& update) {
   auto& st = self->state;
   if (!std::exchange(st.threads_set, true))
@@ -88,6 +104,7 @@ void on_update(RankSelf self, const RankUpdate& update) {
   st.attempt = update.attempt;
   st.samples = 0;
   st.computed = false;
+  begin_gradients(self, update);
   if (keeps_copies(st.context->config)) st.kept.begin(st.learner->moments());
   std::vector<StagedBatch*> batches;
   for (const auto& batch : update.batches) {
@@ -121,13 +138,16 @@ void on_part(RankSelf self, const Part& part) {
 
 }  // namespace
 
-RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std::shared_ptr<Learner> learner) {
+RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std::shared_ptr<Learner> learner,
+                                      std::shared_ptr<GroupBackend> gradients) {
   begin_actor(self, *context);
+  if (gradients) self->state.gradients.emplace(std::move(gradients), context->config.network);
   self->state.context = std::move(context);
   self->state.stager = learner->stager();
   self->state.learner = std::move(learner);
   self->state.learner->say_to([self](const RoundPiece& piece, RankPart part) {
     auto& st = self->state;
+    if (st.gradients && st.gradients->takes(part)) return st.gradients->say(piece, std::move(part));
     send_in_parts(self, st.exchange, RankSaid{st.attempt, piece, std::move(part)},
                   st.context->config.network.chunk_bytes, st.streams);
   });

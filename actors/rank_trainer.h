@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/messages.h"
 #include "actors/parts.h"
+#include "actors/rank_gradients.h"
 #include "actors/run_context.h"
 #include "models/shards/kept_moments.h"
 
@@ -31,9 +33,11 @@ struct RankTrainerState {
   std::vector<std::unique_ptr<StagedBatch>> batches;  // empty: none is under way
   bool computed = false;                              // by this rank
   KeptMoments kept;                                   // with copies of the moments
+  std::optional<RankGradients> gradients;             // nothing: they go to the exchange
 };
 
+// `gradients`: over which they travel; null where they go to the exchange.
 RankActor::behavior_type rank_trainer(SelfPointer<RankActor, RankTrainerState> self, RunContextPtr context,
-                                      std::shared_ptr<Learner> learner);
+                                      std::shared_ptr<Learner> learner, std::shared_ptr<GroupBackend> gradients);
 
 }  // namespace troupe

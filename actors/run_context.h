@@ -28,6 +28,8 @@ struct RunContext : RunSpec, RunFactories {
   // Makes a backend for the weight plane; its members connect to this process at `address`. Empty if this process
   // cannot transfer weights to other processes.
   std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_group_backend;
+  // Likewise for gradients, between rank processes; empty if they go through rank 0 (network.backend).
+  std::function<std::shared_ptr<GroupBackend>(const std::string& address)> make_gradient_backend;
   // For the ranks of this process besides the first. Empty where there is never more than one.
   std::function<std::shared_ptr<Learner>()> make_learner;
   bool rank_processes = false;  // ranks besides the first are other processes, which join

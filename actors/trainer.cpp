@@ -12,6 +12,7 @@
 #include "actors/experience/common/state_bytes.h"
 #include "actors/resume.h"
 #include "actors/run_progress.h"
+#include "actors/trainer_gradients.h"
 #include "actors/trainer_limits.h"
 #include "actors/trainer_moments.h"
 #include "actors/trainer_update.h"
@@ -371,6 +372,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const RoundSaid& said) { on_round(self, said); },
       [self](const RankCopy& copy) { on_rank_copy(self, copy); },
       [self](const RankMisfit& misfit) { on_rank_misfit(self, misfit); },
+      [self](const GradientsFailed& failed) { on_gradients_failed(self, failed); },
       [self](const RankDone& done) { on_rank_done(self, done); },
       [self](const RankMoments& moments) { on_rank_moments(self, moments); },
       [self](const Part& part) { on_rank_part(self, part); },

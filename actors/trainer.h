@@ -12,6 +12,7 @@
 
 #include "actors/messages.h"
 #include "actors/parts.h"
+#include "actors/rank_gradients.h"
 #include "actors/rank_group.h"
 #include "actors/replay_buffer.h"
 #include "actors/run_context.h"
@@ -97,6 +98,10 @@ struct TrainerState {
   bool ask_owed = false;           // the first batch is asked for when they are
   RankExchangeActor exchange;
   uint64_t streams = 0;
+  std::optional<RankGradients> gradients;       // over which they travel; nothing: they go to the exchange
+  Rendezvous gradient_group;                    // of the last attempt
+  std::vector<caf::actor_addr> gradient_ranks;  // which are in it besides this one
+  bool gradients_failed = false;                // the next attempt needs another one
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments

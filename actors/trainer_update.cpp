@@ -14,6 +14,7 @@
 #include "actors/parts.h"
 #include "actors/rank_exchange.h"
 #include "actors/rank_trainer.h"
+#include "actors/trainer_gradients.h"
 #include "actors/trainer_moments.h"
 #include "actors/update_warnings.h"
 #include "actors/weights_check.h"
@@ -83,14 +84,18 @@ void begin_attempt(TrainerSelf self) {
   update.weights = nullptr;
   if (update.before) update.before->moments = st.learner->moments();
   if (keeps_copies(st.context->config)) st.kept.begin(st.learner->moments());
-  ExchangeAttempt attempt{group.attempt(), group.shards_of(0), {}, st.slices > 1 ? st.learner->trained_elements() : 0};
+  std::vector<Rendezvous> gradients = begin_gradients(self);
+  ExchangeAttempt attempt{
+      group.attempt(), group.shards_of(0), {}, st.slices > 1 ? st.learner->trained_elements() : 0, !gradients.empty()};
   for (size_t rank = 1; rank < group.ranks(); ++rank)
     attempt.others.push_back({st.ranks[rank - 1].actor, group.shards_of(rank)});
   self->send(st.exchange, std::move(attempt));  // before any rank says something
   for (size_t rank = 1; rank < group.ranks(); ++rank) {
     const ShardRange shards = group.shards_of(rank);
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
-    tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange});
+    for (Rendezvous& each : gradients) each.rank = static_cast<int>(rank);
+    tell(self, rank,
+         RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange, gradients});
   }
   update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
@@ -113,15 +118,6 @@ std::optional<size_t> rank_of(const TrainerState& st, const caf::actor_addr& act
 std::optional<size_t> sending_rank(TrainerSelf self) {
   if (!self->current_sender()) return std::nullopt;
   return rank_of(self->state, self->current_sender()->address());
-}
-
-// The update under way begins again, from the state before it, with the ranks that are left.
-void try_again(TrainerSelf self) {
-  auto& st = self->state;
-  st.learner->abandon();
-  st.learner->load(*st.update->before->model, st.update->before->moments);
-  for (auto& rank : st.ranks) rank.has_state = false;
-  begin_again(self);
 }
 
 void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
@@ -154,6 +150,14 @@ void begin_again(TrainerSelf self) {
   begin_attempt(self);
 }
 
+void try_again(TrainerSelf self) {
+  auto& st = self->state;
+  st.learner->abandon();
+  st.learner->load(*st.update->before->model, st.update->before->moments);
+  for (auto& rank : st.ranks) rank.has_state = false;
+  begin_again(self);
+}
+
 void start_ranks(TrainerSelf self) {
   auto& st = self->state;
   const TrainerConfig& config = st.context->config.trainer;
@@ -162,7 +166,8 @@ void start_ranks(TrainerSelf self) {
   st.exchange = spawn_on(self->system(), st.context->threads, rank_exchange, st.context, ExchangeOwner(self));
   self->link_to(st.exchange);  // neither goes on without the other
   st.learner->say_to([self](const RoundPiece& piece, RankPart part) {
-    const auto& st = self->state;
+    auto& st = self->state;
+    if (st.gradients && st.gradients->takes(part)) return st.gradients->say(piece, std::move(part));
     self->send(st.exchange, RankSaid{st.group->attempt(), piece, std::move(part)});
   });
   self->set_down_handler([self](const caf::down_msg& down) {
@@ -173,8 +178,8 @@ void start_ranks(TrainerSelf self) {
              "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");
   if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
-    st.ranks.push_back(
-        {spawn_on(self->system(), st.context->threads, rank_trainer, st.context, st.context->make_learner())});
+    st.ranks.push_back({spawn_on(self->system(), st.context->threads, rank_trainer, st.context,
+                                 st.context->make_learner(), std::shared_ptr<GroupBackend>())});
     self->link_to(st.ranks.back().actor);  // neither goes on without the other
   }
 }
@@ -188,6 +193,7 @@ void on_rank_joined(TrainerSelf self, const RankJoined& joined) {
   if (!st.group || st.ended) return;
   st.ranks.push_back({joined.rank, "the rank in " + joined.process});
   self->monitor(joined.rank);
+  meet_ranks_at(self, joined.address);
   if (waits_for_ranks(st)) return;
   st.ranks_came = true;
   if (std::exchange(st.ask_owed, false)) ask(self);

@@ -30,6 +30,9 @@ void on_rank_done(TrainerSelf self, const RankDone& done);
 void on_rank_part(TrainerSelf self, const Part& part);
 void on_rank_copy(TrainerSelf self, const RankCopy& copy);
 
+// The update under way begins again, from the state before it, which is there unless the moments are divided, with the
+// ranks that are left.
+void try_again(TrainerSelf self);
 // Begins the update under way again: takes its samples, the ranks and the state that are there now.
 void begin_again(TrainerSelf self);
 

@@ -219,6 +219,11 @@ void check_network(const NetworkConfig& n) {
 
 void check_weights(const RunConfig& c) {
   if (c.deterministic) return;  // no other process gets weights
+  if (c.network.backend == "nccl" && c.trainer.device == "cpu")
+    refuse(
+        "network.backend", c.network.backend,
+        "exchanges gradients between the GPUs of the ranks, but trainer.device is \"cpu\"; use \"gloo\", or a GPU as "
+        "trainer.device");
   const std::string& weights = c.network.weights;
   if (weights == "nccl" && c.trainer.device == "cpu")
     refuse(

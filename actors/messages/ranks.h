@@ -120,13 +120,15 @@ struct RankUpdate {
   ShardRange shards;
   std::vector<std::shared_ptr<const SuperBatch>> batches;  // of these shards
   ExchangeService exchange;
+  std::vector<Rendezvous> gradients = {};  // the process group that exchanges them, or none
 
   template <class I> friend typename I::result_type inspect(I& f, RankUpdate& x) {
     WireDouble progress = x.progress;
     std::vector<WireShared<SuperBatch>> batches;
     for (const auto& batch : x.batches) batches.push_back({batch});
-    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches, x.exchange,
+    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches, x.exchange, x.gradients,
              caf::meta::load_callback([&]() -> caf::error {
+               if (x.gradients.size() > 1) return caf::sec::invalid_argument;
                x.progress = progress;
                x.batches.clear();
                for (const auto& batch : batches) x.batches.push_back(batch.object);
@@ -151,6 +153,17 @@ enum class MomentsWanted : uint8_t {
   own = 0,     // between two updates: of its slice
   after = 1,   // likewise, and its copy of those of the next rank: a rank is lost
   before = 2,  // the same from before the update under way, which is taken back
+};
+
+// To rank 0: the process group of that generation has failed.
+struct GradientsFailed {
+  uint64_t generation = 0;
+  std::string error;
+  bool waited = false;  // from rank 0 to itself alone: no rank was lost since then
+
+  template <class I> friend typename I::result_type inspect(I& f, GradientsFailed& x) {
+    return f(caf::meta::type_name("GradientsFailed"), x.generation, x.error);
+  }
 };
 
 // From rank 0: send moments.
@@ -179,7 +192,8 @@ struct RankMoments {
 };
 
 // What the other ranks tell rank 0 beside the rounds, and it them.
-using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<Part>>;
+using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>,
+                                  caf::reacts_to<GradientsFailed>, caf::reacts_to<Part>>;
 using RankActor =
     caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
                      caf::reacts_to<RankCopy>, caf::reacts_to<RankSave>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
@@ -191,11 +205,12 @@ inline constexpr const char* kRankKind = "rank";
 // missing.
 struct RankReady {
   RankActor rank;
-  Signature signature;  // of all tensors of the learner
-  SpecFields spec;      // as in a WorkerHello
+  Signature signature;       // of all tensors of the learner
+  SpecFields spec;           // as in a WorkerHello
+  std::string address = {};  // of rank 0, as the process has reached it
 
   template <class I> friend typename I::result_type inspect(I& f, RankReady& x) {
-    return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec);
+    return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec, x.address);
   }
 };
 
@@ -208,7 +223,8 @@ struct ExchangeAttempt {
   Attempt attempt;
   ShardRange own;  // of rank 0
   std::vector<Rank> others;
-  size_t elements = 0;  // trained parameters, of which each rank trains a slice; 0: each trains all
+  size_t elements = 0;               // trained parameters, of which each rank trains a slice; 0: each trains all
+  bool gradients_elsewhere = false;  // they travel over a process group
 };
 
 // From the exchange to rank 0, in the same process: what this rank has said does not fit.
@@ -223,7 +239,8 @@ using RankExchangeActor = ExchangeService::extend<caf::reacts_to<ExchangeAttempt
 // To the trainer, from this process: another rank.
 struct RankJoined {
   RankActor rank;
-  std::string process;  // which it is in
+  std::string process;       // which it is in
+  std::string address = {};  // at which that process reaches this one
 };
 
 }  // namespace troupe

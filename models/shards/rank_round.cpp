@@ -65,8 +65,9 @@ RoundResult RankRound::result() {
 
 std::optional<RoundResult> RankRounds::say(const RoundPiece& at, RankPart part) {
   constexpr uint64_t kMostPieces = uint64_t{1} << 20;
-  if (at.round == round_ + 1 && open_.empty() && !complete_.empty()) {
-    ++round_;
+  const bool follows = skips_ ? at.round > round_ : at.round == round_ + 1 && !complete_.empty();
+  if (follows && open_.empty()) {
+    round_ = at.round;
     complete_.clear();
   }
   TROUPE_CHECK(at.round == round_ && at.piece < kMostPieces, at.round, round_, at.piece);

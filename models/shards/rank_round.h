@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "models/shards/element_range.h"
-#include "models/shards/shard_values.h"
 #include "models/shards/shard_sum.h"
+#include "models/shards/shard_values.h"
 #include "runtime/base/array.h"
 
 namespace troupe {
@@ -75,7 +75,8 @@ class RankRound {
 // The rounds of an update. No rank begins a round before all have said all pieces of the one before.
 class RankRounds {
  public:
-  explicit RankRounds(size_t shards) : shards_(shards) {}
+  // `skips`: rounds of gradients alone are exchanged elsewhere (GradientGroup), so that others may follow any round.
+  explicit RankRounds(size_t shards, bool skips = false) : shards_(shards), skips_(skips) {}
 
   // The result of the piece when all ranks have said it, or one has said it alone. Throws InvariantError when the part
   // does not fit: it was said before, or is of another round.
@@ -83,6 +84,7 @@ class RankRounds {
 
  private:
   size_t shards_;
+  bool skips_;
   uint64_t round_ = 0;
   std::map<uint64_t, RankRound> open_;  // the pieces that some ranks have said
   std::vector<bool> complete_;          // by piece

@@ -17,6 +17,12 @@ void describe(NetworkConfig& c, Fields& fields) {
         "another GPU for the trainer and for each such process, or not at all, since only inference actors of the "
         "trainer's process may serve (in_process); auto: Gloo, also with GPUs, because weights are in host memory at "
         "both ends");
+  s.add(
+      c.backend, "backend", one_of(kWords<"auto", "messages", "gloo", "nccl">),
+      "how rank processes exchange gradients: all through rank 0 (messages), or each rank adds up a part of them, over "
+      "TCP with Gloo, or from GPU to GPU with NCCL, which needs another GPU for each rank; auto: messages. It changes "
+      "nothing of the result",
+      {.needs = {{.condition = is_above("trainer.ranks", 1), .refused = false}}});
 }
 
 bool sends_weights(const NetworkConfig& config) { return config.weights != "in_process"; }
@@ -25,5 +31,7 @@ std::string weights_backend(const NetworkConfig& config) {
   TROUPE_CHECK(sends_weights(config), config.weights);
   return config.weights == "auto" ? "gloo" : config.weights;
 }
+
+bool sends_gradients(const NetworkConfig& config) { return config.backend != "auto" && config.backend != "messages"; }
 
 }  // namespace troupe

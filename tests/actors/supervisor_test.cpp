@@ -150,8 +150,9 @@ TEST_CASE("supervisor: a rank process that joins again takes its own place, and 
     return ask(from, JoinRequest{kProtocolVersion, kRankKind, "test", 1}, [](const Welcome&) {});
   };
   CHECK(join(host) == "");
-  const RankActor rank = run.system->spawn(rank_trainer, run.state().context,
-                                           std::make_shared<FakeLearner>(run.world, 0, /*leads=*/false));
+  const RankActor rank =
+      run.system->spawn(rank_trainer, run.state().context, std::make_shared<FakeLearner>(run.world, 0, /*leads=*/false),
+                        std::shared_ptr<GroupBackend>());
   CHECK(ask(host, RankReady{rank, *fake_signature(), fake_fields()}, [] {}) == "");
   CHECK(join(other) == "the run has all of its 2 ranks");
   CHECK(join(host) == "");

@@ -183,3 +183,48 @@ TEST_CASE("trainer, ranks: a rank that ends an update with other weights ends th
   f.stage();  // to nobody
   CHECK(f.all.heard->updates.empty());
 }
+
+TEST_CASE("trainer, ranks: gradients have a process group, which is another one after a failure without a lost rank") {
+  RankedTrainer f(limited(0, 100));
+  f.context->make_gradient_backend = [backend = make_in_process_backend()](const std::string&) { return backend; };
+  f.join();
+  f.stage();
+  const auto group = [&] { return f.told->updates.back().gradients; };
+  const auto wanted = [](uint64_t generation) {
+    return std::vector<Rendezvous>{{.host = "in_process", .generation = generation, .rank = 1, .size = 2}};
+  };
+  CHECK(group() == wanted(1));
+  f.answer();
+  f.stage();
+  CHECK(group() == wanted(1));
+  f.send(f.trainer, GradientsFailed{1, "rank 1: broken"});
+  f.pass(5s);
+  CHECK(f.told->updates.size() == 2);
+  f.pass(2s);
+  REQUIRE(f.told->updates.size() == 3);  // it begins again, and the rank gets the state from before it
+  CHECK(group() == wanted(2));
+  CHECK(f.told->states == 2);
+  CHECK(f.learner->loaded == 1);
+  f.send(f.trainer, GradientsFailed{1, "rank 1: broken"});
+  f.pass(7s);
+  CHECK(f.told->updates.size() == 3);
+  f.send(f.trainer, GradientsFailed{2, "rank 1: broken"});
+  f.answer();
+  f.pass(7s);
+  CHECK(f.told->updates.size() == 3);  // that update is complete
+  f.stage();
+  CHECK(group() == wanted(3));
+  CHECK(f.told->states == 2);
+}
+
+TEST_CASE("trainer, ranks: a lost rank ends the process group, and one rank alone needs none") {
+  RankedTrainer f(limited(0, 100));
+  f.context->make_gradient_backend = [backend = make_in_process_backend()](const std::string&) { return backend; };
+  f.join();
+  f.stage();
+  f.send(f.trainer, GradientsFailed{1, "rank 1: left"});
+  f.lose_rank();
+  f.pass(7s);
+  CHECK(f.all.heard->updates.size() == 1);
+  CHECK(f.learner->loaded == 1);
+}

@@ -46,7 +46,8 @@ int run_bench_rank(const BenchRankOptions& options) {
       {options.connect, kWait}, kActors + kMore,
       [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
         const auto make_context = [options](const std::string& config) { return context_of(options, config); };
-        return Stoppable(system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end}));
+        return Stoppable(
+            system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end, route_to}));
       });
 }
 

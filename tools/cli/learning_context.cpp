@@ -18,6 +18,12 @@ std::unique_ptr<Learner> policy_learner_of(const RunContext& context) {
   return make_learner(context.config, context.spec);
 }
 
+// Of cuda or cuda:N; 0 for the CPU.
+int gpu_number(const std::string& device) {
+  const size_t colon = device.find(':');
+  return colon == std::string::npos ? 0 : std::stoi(device.substr(colon + 1));
+}
+
 }  // namespace
 
 PolicyDevices devices_of_run(const RunConfig& config) {
@@ -57,6 +63,11 @@ std::shared_ptr<RunContext> learning_context(const RunConfig& config, const Poli
   context->threads = !config.deterministic;
   context->deterministic = config.deterministic;
   context->make_group_backend = weights_backend_on(devices.weights, config.network);
+  if (sends_gradients(config.network))
+    context->make_gradient_backend = [config](const std::string& address) {
+      return make_group_backend(config.network.backend,
+                                {.address = address, .device = gpu_number(config.trainer.device)});
+    };
   if (is_token_run(config)) {
     add_generators(*context);
     return context;
@@ -92,8 +103,7 @@ std::function<std::shared_ptr<GroupBackend>(const std::string& address)> weights
         throw ConfigError(
             "network.weights: \"nccl\" brings weights to a GPU, but this process computes on the CPU; use \"gloo\", or "
             "--device to choose a GPU");
-      if (const size_t colon = device.find(':'); colon != std::string::npos)
-        options.device = std::stoi(device.substr(colon + 1));
+      options.device = gpu_number(device);
     }
     return make_group_backend(name, options);
   };

@@ -92,6 +92,9 @@ std::string devices_missing_in_build(const RunConfig& config) {
     return "network.weights: \"nccl\" cannot be used, since this build has no CUDA and NCCL; use \"gloo\", or build "
            "with "
            "the preset gpu";
+  if (config.network.backend == "nccl" && !config.deterministic && !is_in_build("cuda"))
+    return "network.backend: \"nccl\" cannot be used, since this build has no CUDA and NCCL; use \"gloo\", or build "
+           "with the preset gpu";
   return devices.empty() ? "" : build_error(devices);
 }
 

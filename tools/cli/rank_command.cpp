@@ -41,7 +41,7 @@ int run_rank_at(const HostStart& start) {
   return run_host(start, kActors + kMore, [&](caf::actor_system& system, const RunAddress& run, const auto& on_end) {
     const auto make_context = [address = start.connect.text(), board = std::make_shared<ActorBoard>()](
                                   const std::string& config) { return rank_context(address, config, board); };
-    return Stoppable(system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end}));
+    return Stoppable(system.spawn<caf::detached>(rank_host, RankHostDependencies{run, make_context, on_end, route_to}));
   });
 }
 

@@ -95,6 +95,18 @@ TEST_CASE("rank_round: parts that do not fit together are refused") {
   CHECK_THROWS_AS(round.result(), InvariantError);
 }
 
+TEST_CASE("rank_round: where rounds are exchanged elsewhere, a later round follows those that are complete") {
+  const auto part = [](size_t shard) { return RankPart{{shard, 1}, {{static_cast<double>(shard)}}, {}}; };
+  RankRounds rounds(2, true);
+  CHECK_FALSE(rounds.say({3, 7}, part(0)));
+  CHECK_THROWS_AS(rounds.say({4, 0}, part(0)), InvariantError);  // the one before is not complete
+  CHECK(rounds.say({3, 7}, part(1)));
+  CHECK_THROWS_AS(rounds.say({3, 7}, part(0)), InvariantError);
+  CHECK_THROWS_AS(rounds.say({2, 0}, part(0)), InvariantError);
+  CHECK_FALSE(rounds.say({5, 0}, part(1)));
+  CHECK(rounds.say({5, 0}, part(0))->numbers == std::vector<ShardNumbers>{{0}, {1}});
+}
+
 TEST_CASE("rank_round: the pieces of a round are complete by themselves, and a round begins after all of them") {
   const auto part = [](size_t shard) { return RankPart{{shard, 1}, {{static_cast<double>(shard)}}, {}}; };
   RankRounds rounds(2);
