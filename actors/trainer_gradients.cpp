@@ -48,6 +48,8 @@ std::vector<Rendezvous> begin_gradients(TrainerSelf self) {
     st.gradient_group.size = static_cast<int>(st.group->ranks());
     st.gradient_ranks = std::move(ranks);
     st.gradients_failed = false;
+    log_info("trainer", std::to_string(st.group->ranks()) + " ranks exchange gradients with " +
+                            st.context->config.network.backend + " (group " + std::to_string(generation) + ')');
   }
   const auto failed = [to = TrainerActor(self)](const GradientsFailed& message) { caf::anon_send(to, message); };
   st.gradients->begin(

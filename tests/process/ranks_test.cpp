@@ -151,6 +151,36 @@ TEST_CASE("ranks: with copies of the divided moments a run goes on when a rank i
   CHECK(run.interrupt() == 130);
 }
 
+TEST_CASE("ranks: with a process group for gradients a run goes on when a rank is killed or stands still") {
+  for (const char* zero : {"0", "1"}) {
+    CAPTURE(zero);
+    const TempFolder folder;
+    TrainProcess run(folder / "run",
+                     Words{"--ranks", "3"} + kEndless +
+                         set({"network.backend=gloo", "network.heartbeat_ms=100", "network.peer_timeout_ms=1000",
+                              "trainer.super_batch=960", "trainer.bucket_bytes=4096"}) +
+                         (zero[0] == '1' ? set({"trainer.zero=1", "trainer.redundancy=neighbour"}) : Words{}));
+    CHECK(run.makes_updates(5));
+    CHECK(log_has(run.folder(), "3 ranks exchange gradients with gloo (group 1)"));
+    kill(*ranks_of(run).begin(), SIGKILL);
+    CHECK(eventually([&] { return log_count(run.folder(), "is gone") == 1; }));
+    CHECK(run.makes_updates(3));
+    CHECK(eventually([&] { return has(run.process().err(), "rank process 3: joined"); }));
+    CHECK(run.makes_updates(3));
+    const pid_t rank = *ranks_of(run).rbegin();
+    kill(rank, SIGSTOP);
+    CHECK(eventually([&] { return log_count(run.folder(), "is gone") == 2; }));
+    CHECK(run.makes_updates(3));
+    kill(rank, SIGCONT);
+    CHECK(eventually([&] { return has(run.process().err(), "rank process 4: joined"); }));
+    CHECK(run.makes_updates(3));
+    CHECK(run.interrupt() == 130);
+    const Json ledger = run.summary()["ledger"];
+    CHECK(balances(ledger));
+    CHECK(ledger["lost_in_crash"] == 0);
+  }
+}
+
 TEST_CASE("ranks: none outlives a run that is killed") {
   const TempFolder folder;
   TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless);

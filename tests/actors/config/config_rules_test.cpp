@@ -326,12 +326,19 @@ TEST_CASE(
       {{"network.weights=nccl"},
        "network.weights: \"nccl\" sends from the GPU of the trainer, but trainer.device is \"cpu\"; use \"gloo\", or a "
        "GPU as trainer.device"},
+      {{"network.backend=nccl"},
+       "network.backend: \"nccl\" exchanges gradients between the GPUs of the ranks, but trainer.device is \"cpu\"; "
+       "use "
+       "\"gloo\", or a GPU as trainer.device"},
       {{"network.weights=in_process", "inference.count=0"},
        "network.weights: \"in_process\" lets no other process answer workers, and inference.count 0 none of the "
        "trainer's; use \"gloo\", or at least 1 as inference.count"},
   });
   CHECK(error_with({"network.weights=nccl", "trainer.device=cuda:1"}) == "");
   CHECK(error_with({"network.weights=nccl", "deterministic=true"}) == "");
+  CHECK(error_with({"network.backend=nccl", "trainer.device=cuda:1"}) == "");
+  CHECK(error_with({"network.backend=nccl", "deterministic=true"}) == "");
+  CHECK(error_with({"network.backend=gloo"}) == "");
   CHECK(error_with({"network.weights=in_process"}) == "");
   CHECK(error_with({"network.weights=gloo", "inference.count=0"}) == "");
 }

@@ -266,5 +266,7 @@ TEST_CASE("setting_needs: help and documentation name the needs") {
         "only with trainer.ranks above 1, else ignored, with trainer.zero above 0, with deterministic false, else "
         "ignored");
   CHECK(needs_of("network.weights") == "only with deterministic false, else ignored");
+  CHECK(needs_of("network.backend") ==
+        "only with deterministic false, else ignored; only with trainer.ranks above 1, else ignored");
   CHECK(needs_of("algorithm.entropy_coef") == "only with a learned standard deviation, if actions are continuous");
 }
