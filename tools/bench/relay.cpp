@@ -140,12 +140,13 @@ class Relay::Shared::Loop {
       direction.begin = 0;
       direction.end = static_cast<size_t>(count);
       direction.allowance -= static_cast<double>(count);
+      // Before it is sent, so that whoever has received all bytes finds all counted.
+      direction.passed->fetch_add(static_cast<uint64_t>(count), std::memory_order_relaxed);
     }
     const ssize_t count = ::send(direction.to, direction.buffer + direction.begin, direction.end - direction.begin,
                                  MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
     direction.begin += static_cast<size_t>(count);
-    direction.passed->fetch_add(static_cast<uint64_t>(count), std::memory_order_relaxed);
     return true;
   }
 

@@ -39,8 +39,12 @@ class RoundLearner final : public Learner {
   void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   LearnerState save() const override { return {}; }
+  LearnerState save_without_moments() const override { return {}; }
+  size_t trained_elements() const override { return 1; }
+  AdamMoments moments() const override { return {{0, 1}, Array::of<float>({1}, {0}), Array::of<float>({1}, {0})}; }
   void begin_from(const std::map<std::string, Array>&) override {}
   void load(const LearnerState&) override {}
+  void load(const LearnerState&, const AdamMoments&) override {}
 
  private:
   RoundOptions options_;
