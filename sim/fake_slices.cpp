@@ -35,7 +35,8 @@ AdamMoments moments_after(uint64_t updates, ElementRange elements) {
 }
 
 Array parameters_after(uint64_t updates, ElementRange elements) {
-  const auto sum = static_cast<float>(updates * (updates + 1) * (updates + 2) / 6);
+  const uint64_t whole = updates * (updates + 1) * (updates + 2) / 6;  // without remainder
+  const auto sum = static_cast<float>(whole);
   return array_of(elements, [&](size_t i) { return factor(i) * sum; });
 }
 

@@ -10,6 +10,7 @@
 
 #include "actors/config/config.h"
 #include "actors/inference_host.h"
+#include "actors/rank_group.h"
 #include "actors/rank_host.h"
 #include "actors/resume.h"
 #include "actors/worker_host.h"

@@ -60,8 +60,8 @@ class GradientGroup::Exchange {
  public:
   Exchange(const GradientGroup& owner, ProcessGroup& group) : owner_(owner), group_(group) {}
 
-  void begin(const GradientPiece& piece, std::vector<GradientBranch> branches) {
-    reduced_.push_back(reduce(piece, std::move(branches)));
+  void begin(const GradientPiece& piece, const std::vector<GradientBranch>& branches) {
+    reduced_.push_back(reduce(piece, branches));
     if (reduced_.size() >= at_once()) end_first();
   }
   void end() {
@@ -91,7 +91,7 @@ class GradientGroup::Exchange {
     return owner_.division_.part(piece.at.piece, rank);
   }
 
-  Reduction reduce(const GradientPiece& piece, std::vector<GradientBranch> branches) const {
+  Reduction reduce(const GradientPiece& piece, const std::vector<GradientBranch>& branches) const {
     const ElementRange all = owner_.pieces_.range(piece.at.piece), own = part(piece, rank());
     Reduction result{piece, {}, std::vector<Array>(ranks()), std::vector<Array>(ranks()), nullptr};
     std::vector<PeerBuffer> parts;
@@ -106,7 +106,7 @@ class GradientGroup::Exchange {
       result.received[other] = bytes_for(branches_of(other).size(), own);
       parts.push_back({Direction::receive, peer, buffer_of(result.received[other])});
     }
-    for (GradientBranch& branch : branches) result.mine.push_back({branch.shards, part_of(branch.values, all, own)});
+    for (const GradientBranch& branch : branches) result.mine.push_back({branch.shards, part_of(branch.values, all, own)});
     result.transfer = group_.start_exchange(parts);
     return result;
   }

@@ -172,7 +172,7 @@ struct RankedTrainer : OneActor {
     run();
   }
   void say(RankSaid said) { send(told->updates.back().exchange, std::move(said)); }
-  void say(RankDone done) { send(trainer, std::move(done)); }
+  void say(const RankDone& done) { send(trainer, done); }
   // Its slice, after that many updates.
   void say_moments(uint64_t after) {
     send(trainer,

@@ -49,7 +49,7 @@ std::string device_elsewhere(const std::string& flag, const RunConfig& config, c
     return flag;
   }
   const std::string& setting = path == "inference.device" ? config.inference.device : config.evaluation.device;
-  const std::string result = policy_device(setting, config.trainer.device, gpus);
+  std::string result = policy_device(setting, config.trainer.device, gpus);
   if (has_device(result, gpus)) return result;
   log_warn("device", "the run's " + path + " is \"" + setting +
                          "\", which this process does not have; computing on the CPU. --device chooses another device");

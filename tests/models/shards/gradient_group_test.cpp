@@ -81,7 +81,7 @@ Array wanted_by(size_t rank, const GradientPiece& piece, const GradientDivision&
 // A rank of a group, and what it was told.
 class Member {
  public:
-  Member(GroupBackend& backend, Rendezvous rendezvous, const GradientDivision& division,
+  Member(GroupBackend& backend, const Rendezvous& rendezvous, const GradientDivision& division,
          milliseconds timeout = kPatience)
       : shards_(division.shards.at(static_cast<size_t>(rendezvous.rank))),
         all_(division.shards.back().end()),
@@ -262,7 +262,7 @@ TEST_CASE("gradient_group: branches that are not those of the rank, and a piece 
   const auto division = division_of({2, 1});
   GradientGroup group(
       backend, {.generation = 1, .rank = 0, .size = 2}, division, {kPatience, kPatience},
-      [](const GradientPiece&, RoundResult) {}, [](const TransferError&) {});
+      [](const GradientPiece&, const RoundResult&) {}, [](const TransferError&) {});
   const auto branches = [](const GradientPiece& piece) { return part_of(piece, {0, 2}, 3).branches; };
   CHECK_THROWS_AS(group.say({1, {0, 4}}, branches({1, {0, 0}})), InvariantError);
   CHECK_THROWS_AS(group.say({1, {0, 0}}, {}), InvariantError);
@@ -283,7 +283,7 @@ TEST_CASE("gradient_group: where a rank never joins, the others end after the ti
     const GradientDivision division = division_of({1, 1});
     GradientGroup group(
         std::shared_ptr<GroupBackend>(std::shared_ptr<void>(), &backend), rendezvous, division, {kShort, kShort},
-        [](const GradientPiece&, RoundResult) {},
+        [](const GradientPiece&, const RoundResult&) {},
         [&](const TransferError& each) {
           const std::lock_guard lock(mutex);
           error = each;
