@@ -1,5 +1,6 @@
 #include "models/learning/update_learner.h"
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -47,9 +48,12 @@ class UpdateLearner final : public Learner {
   void deliver(const RoundPiece& piece, RoundResult all) override;
   double imitate(StagedBatch& demonstrations, double learning_rate) override;
   void end_warmup() override;
-  AdamMoments moments() const override;
+  AdamMoments moments() const override {
+    between_updates();
+    return objective_->optimizer().moments();
+  }
   LearnerState save(std::span<const AdamMoments> slices) const override;
-  LearnerState save() const override;
+  LearnerState save() const override { return save(std::array{moments()}); }
   LearnerState save_without_moments() const override;
   void begin_from(const std::map<std::string, Array>& model) override;
   void load(const LearnerState& state) override { load(state, nullptr); }
@@ -134,6 +138,7 @@ Advance UpdateLearner::advance() {
   }
   update.clock.mark(stage);
   if (update.phase == UpdateUnderWay::Phase::trained) return Advance::done;
+  for (auto& [piece, all] : std::exchange(update.early, {})) deliver(piece, std::move(all));
   return update.open > 0 ? Advance::waits : Advance::more;
 }
 
@@ -166,8 +171,11 @@ void UpdateLearner::say_and_wait(RankPart part, UpdateUnderWay::Next next) {
 }
 
 void UpdateLearner::deliver(const RoundPiece& piece, RoundResult all) {
-  TROUPE_CHECK(update_ && update_->open > 0 && piece.round == update_->round, updates_, piece.round);
+  TROUPE_CHECK(update_ && update_->open > 0, updates_, piece.round);
   UpdateUnderWay& update = *update_;
+  // Gradients may take longer than what another rank, which has them already, says next.
+  if (all.own && piece.round == update.round + 1) return update.put_off(piece, std::move(all));
+  TROUPE_CHECK(piece.round == update.round, updates_, piece.round, update.round);
   if (update.next == UpdateUnderWay::Next::squares)
     slices_.take_squares(piece.piece, all.own.value());
   else if (update.next == UpdateUnderWay::Next::parameters)
@@ -333,16 +341,6 @@ void UpdateLearner::end_warmup() {
   between_updates();
   TROUPE_CHECK(updates_ == 0, updates_);
   objective_->end_warmup();
-}
-
-AdamMoments UpdateLearner::moments() const {
-  between_updates();
-  return objective_->optimizer().moments();
-}
-
-LearnerState UpdateLearner::save() const {
-  const AdamMoments all = moments();
-  return save(std::span(&all, 1));
 }
 
 LearnerState UpdateLearner::save(std::span<const AdamMoments> slices) const {

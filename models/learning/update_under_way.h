@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "models/learning/metrics.h"
@@ -36,7 +37,10 @@ struct UpdateUnderWay {
   uint64_t round = 0;      // of what the ranks say: the one under way, or the next one
   size_t open = 0;         // its pieces that have not come yet
   RoundResult heard = {};  // what all said in the last one of shards, but gradients
+  std::vector<std::pair<RoundPiece, RoundResult>> early = {};  // of the next round
   StageClock clock;
+
+  void put_off(const RoundPiece& piece, RoundResult all) { early.emplace_back(piece, std::move(all)); }
 };
 
 }  // namespace troupe
