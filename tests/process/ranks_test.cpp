@@ -17,6 +17,13 @@ const Words kEndless = set({"stop.env_steps=0", "stop.updates=1000000"});
 
 std::set<pid_t> ranks_of(TrainProcess& run) { return children_of(run.process().id()); }
 
+// The first rank process; there must be one.
+pid_t rank_of(TrainProcess& run) {
+  const std::set<pid_t> ranks = ranks_of(run);
+  REQUIRE_FALSE(ranks.empty());
+  return *ranks.begin();
+}
+
 }  // namespace
 
 TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on one and on two") {
@@ -72,7 +79,7 @@ TEST_CASE("ranks: a rank that stands still loses its shards, and joins again whe
   TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless +
                                        set({"network.heartbeat_ms=100", "network.peer_timeout_ms=1000"}));
   CHECK(run.makes_updates(3));
-  const pid_t rank = *ranks_of(run).begin();
+  const pid_t rank = rank_of(run);
   kill(rank, SIGSTOP);
   CHECK(eventually([&] { return log_has(run.folder(), "is gone"); }));
   CHECK(run.makes_updates(3));
@@ -107,7 +114,7 @@ TEST_CASE("ranks: with divided moments a run saves them all, and one that loses 
     TrainProcess run(path, Words{"--ranks", "2"} + zero);
     CHECK(run.makes_updates(5));
     CHECK(eventually([&] { return checkpoints_of(path).size() > 1; }));
-    kill(*ranks_of(run).begin(), SIGKILL);
+    kill(rank_of(run), SIGKILL);
     CHECK(run.process().wait() == 1);
     CHECK(has(run.process().err(), "the same command resumes from the last checkpoint"));
   }
@@ -162,12 +169,12 @@ TEST_CASE("ranks: with a process group for gradients a run goes on when a rank i
                          (zero[0] == '1' ? set({"trainer.zero=1", "trainer.redundancy=neighbour"}) : Words{}));
     CHECK(run.makes_updates(5));
     CHECK(log_has(run.folder(), "3 ranks exchange gradients with gloo (group 1)"));
-    kill(*ranks_of(run).begin(), SIGKILL);
+    kill(rank_of(run), SIGKILL);
     CHECK(eventually([&] { return log_count(run.folder(), "is gone") == 1; }));
     CHECK(run.makes_updates(3));
     CHECK(eventually([&] { return has(run.process().err(), "rank process 3: joined"); }));
     CHECK(run.makes_updates(3));
-    const pid_t rank = *ranks_of(run).rbegin();
+    const pid_t rank = rank_of(run);
     kill(rank, SIGSTOP);
     CHECK(eventually([&] { return log_count(run.folder(), "is gone") == 2; }));
     CHECK(run.makes_updates(3));
