@@ -17,6 +17,9 @@ namespace troupe::sim {
 
 namespace {
 
+// Besides Scenario::max_faults, which are often over before the first update.
+constexpr uint32_t kMostRankFaults = 8;
+
 bool is_initialized(SimulatedRun& run, const caf::strong_actor_ptr& actor) {
   const auto it = run.checker.actors().find(actor->id());
   return it != run.checker.actors().end() && it->second.initialized && it->second.alive;
@@ -49,24 +52,69 @@ bool kill_one(SimulatedRun& run, const std::function<bool(const KnownActor&)>& w
   return true;
 }
 
-// Kills a rank process. Where that ends the run, it is one of the faults that do.
-bool kill_rank(SimulatedRun& run) {
-  const RunConfig& config = run.scenario().config;
-  const bool ends = divides_moments(config) && !keeps_copies(config);
-  if (ends && run.endings >= run.scenario().max_endings) return false;
-  RankProcess& rank = run.ranks[run.rng.below(run.ranks.size())];
-  if (rank.host_ended) return false;
+// The connection of a process waits for up to 8 s.
+void stall(SimulatedRun& run, RemoteProcess& process) {
+  run.event("a connection stalls");
+  process.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
+                                                  Seconds(run.rng.uniform_double() * 8));
+}
+
+// A rank process is lost with what it has.
+void lose_rank(SimulatedRun& run) {
+  run.world.lost_ranks.push_back(run.checker.last_published().value_or(PolicyVersion{}).number);
+}
+
+bool kill_rank(SimulatedRun& run, RankProcess& rank) {
   const auto host = caf::actor_cast<caf::strong_actor_ptr>(rank.host);
-  if (!is_initialized(run, host)) return false;
+  if (rank.host_ended || !is_initialized(run, host)) return false;
   run.event("a rank process is killed");
   const RankActor& trainer = rank_host_of(host->get())->rank;
   kill(run, caf::actor_cast<caf::strong_actor_ptr>(trainer), "of a rank");
   kill(run, host, "of a rank");
+  cut(run, rank, false);
   rank.host_ended = true;
-  run.endings += ends;
-  run.world.lost_ranks.push_back(run.checker.last_published().value_or(PolicyVersion{}).number);
+  lose_rank(run);
   ++run.outcome.killed_ranks;
   return true;
+}
+
+// The connection breaks, for both sides, or for the run alone while the rank process is frozen.
+bool disconnect_rank(SimulatedRun& run, RankProcess& rank) {
+  if (rank.host_ended || rank.links.empty() || rank.links.back()->given_up()) return false;
+  lose_rank(run);
+  if (run.rank_rng.below(2) == 0) {
+    run.event("a connection of a rank breaks");
+    cut(run, rank, false);
+    ++run.outcome.broken_rank_connections;
+    return true;
+  }
+  run.event("a rank process is frozen and given up");
+  rank.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
+                                               Seconds(run.rank_rng.uniform_double() * 8));
+  for (const auto& link : rank.links) link->give_up();
+  ++run.outcome.frozen_ranks;
+  return true;
+}
+
+// Faults of the rank processes. Where the loss of one ends the run, it is one of the faults that do. Returns whether
+// there was any.
+bool trouble_ranks(SimulatedRun& run) {
+  const RunConfig& config = run.scenario().config;
+  const auto any = [&]() -> RankProcess& { return run.ranks[run.rank_rng.below(run.ranks.size())]; };
+  const bool ends = divides_moments(config) && !keeps_copies(config);
+  if (ends && run.endings >= run.scenario().max_endings) return false;
+  bool lost = false;
+  switch (run.rank_rng.below(4)) {
+    case 0: lost = kill_rank(run, any()); break;
+    case 1: lost = disconnect_rank(run, any()); break;
+    case 2: stall(run, any()); return true;
+    default:  // two at once, which may end the run with copies, too
+      if (divides_moments(config) && run.endings >= run.scenario().max_endings) return false;
+      for (RankProcess& rank : run.ranks) lost |= kill_rank(run, rank);
+      run.endings += lost && !ends && divides_moments(config);
+  }
+  run.endings += lost && ends;
+  return lost;
 }
 
 // Kills an inference process.
@@ -80,13 +128,6 @@ void kill_process(SimulatedRun& run, InferenceProcess& process) {
   cut(run, process, false);
   process.host_ended = true;
   ++run.outcome.killed_inference_processes;
-}
-
-// The connection of a process waits for up to 8 s.
-void stall(SimulatedRun& run, RemoteProcess& process) {
-  run.event("a connection stalls");
-  process.stalled_until = run.clock().now() + std::chrono::duration_cast<caf::actor_clock::duration_type>(
-                                                  Seconds(run.rng.uniform_double() * 8));
 }
 
 // Faults of one of the inference processes. Returns whether there was any.
@@ -123,6 +164,13 @@ void crash(SimulatedRun& run) {
     for (const auto& actor : victims) kill(run, actor, "all");
     run_only(run, ours);
   }
+}
+
+// A rank process that was frozen and given up notices that its connection is lost.
+void wake_ranks(SimulatedRun& run) {
+  for (RankProcess& rank : run.ranks)
+    if (!rank.links.empty() && rank.links.back()->given_up() && run.clock().now() >= rank.stalled_until)
+      cut(run, rank, false);
 }
 
 }  // namespace
@@ -175,6 +223,7 @@ void cut(SimulatedRun& run, RemoteProcess& process, bool late) {
 
 void inject_faults(SimulatedRun& run) {
   const Scenario& s = run.scenario();
+  wake_ranks(run);
   begin_calm_if_due(run);
   if (run.live.calm) {
     if (run.chance(0.2)) run.scheduler->advance_time(std::chrono::microseconds(1 + run.rng.below(5'000)));
@@ -184,6 +233,11 @@ void inject_faults(SimulatedRun& run) {
     const double seconds = run.chance(0.1) ? run.rng.uniform_double() * 20 : run.rng.uniform_double() * 0.2;
     run.event("the clock advances by " + std::to_string(seconds) + " s");
     run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
+  }
+  if (!run.ranks.empty() && run.rank_faults < kMostRankFaults && run.rank_rng.uniform_double() < 0.006 &&
+      trouble_ranks(run)) {
+    ++run.rank_faults;
+    run.idle_seconds = 0;
   }
   if (run.outcome.faults >= s.max_faults) return;
   const auto counted = [&](bool happened) {
@@ -229,7 +283,6 @@ void inject_faults(SimulatedRun& run) {
                         run.disk.operations() + run.rng.below(12), 1 + run.rng.below(8)});
     counted(true);
   }
-  if (!run.ranks.empty() && run.chance(0.02)) counted(kill_rank(run));
   if (!run.inference_processes.empty()) counted(trouble_inference(run));
   if (run.nodes.empty()) return;
   WorkerProcess& node = run.nodes[run.rng.below(run.nodes.size())];

@@ -79,7 +79,7 @@ caf::strong_actor_ptr Link::stand_in(const caf::strong_actor_ptr& actor, Directi
 
 void Link::accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy,
                   caf::mailbox_element& element) {
-  if (!up_) return;
+  if (!up_ || given_up_) return;
   seen_(element.sender, proxy, element.content());
   Parcel parcel;
   parcel.to = target;
@@ -117,14 +117,35 @@ caf::message Link::as_received(caf::message content) {
     request.inference = caf::actor_cast<InferenceService>(near);
     return caf::make_message(std::move(request));
   }
-  through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
-      through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
-      through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||
-      through_wire<Part>(system_, content) || through_wire<Pause>(system_, content) ||
-      through_wire<EnvironmentsFailing>(system_, content) || through_wire<JoinRequest>(system_, content) ||
-      through_wire<Invitation>(system_, content) || through_wire<Expelled>(system_, content) ||
-      through_wire<Serving>(system_, content) || through_wire<Applied>(system_, content) ||
-      through_wire<InferenceReport>(system_, content);
+  if (content.match_elements<RankReady>()) {
+    RankReady ready = content.get_as<RankReady>(0);
+    const RankActor rank = std::exchange(ready.rank, nullptr);
+    content = caf::make_message(std::move(ready));
+    through_wire<RankReady>(system_, content);
+    ready = content.get_as<RankReady>(0);
+    ready.rank = caf::actor_cast<RankActor>(stand_in(caf::actor_cast<caf::strong_actor_ptr>(rank), Direction::to_node));
+    return caf::make_message(std::move(ready));
+  }
+  if (content.match_elements<RankUpdate>()) {
+    RankUpdate update = content.get_as<RankUpdate>(0);
+    const ExchangeService exchange = std::exchange(update.exchange, nullptr);
+    content = caf::make_message(std::move(update));
+    through_wire<RankUpdate>(system_, content);
+    update = content.get_as<RankUpdate>(0);
+    update.exchange = far(exchange);
+    return caf::make_message(std::move(update));
+  }
+  through_wire<RankState>(system_, content) || through_wire<RoundSaid>(system_, content) ||
+      through_wire<RankSaid>(system_, content) || through_wire<RankCopy>(system_, content) ||
+      through_wire<RankDone>(system_, content) || through_wire<RankSave>(system_, content) ||
+      through_wire<RankMoments>(system_, content) || through_wire<InferenceRequest>(system_, content) ||
+      through_wire<InferenceReply>(system_, content) || through_wire<RolloutMessage>(system_, content) ||
+      through_wire<WorkerReport>(system_, content) || through_wire<WorkerHello>(system_, content) ||
+      through_wire<Credits>(system_, content) || through_wire<Part>(system_, content) ||
+      through_wire<Pause>(system_, content) || through_wire<EnvironmentsFailing>(system_, content) ||
+      through_wire<JoinRequest>(system_, content) || through_wire<Invitation>(system_, content) ||
+      through_wire<Expelled>(system_, content) || through_wire<Serving>(system_, content) ||
+      through_wire<Applied>(system_, content) || through_wire<InferenceReport>(system_, content);
   return content;
 }
 
@@ -144,6 +165,17 @@ void Link::deliver(Direction direction) {
                      nullptr);
 }
 
+void Link::end_proxies(Direction direction) {
+  for (const auto& [id, proxy] : std::exchange(proxies_[index(direction)], {}))
+    end(proxy, caf::exit_reason::remote_link_unreachable);
+}
+
+void Link::give_up() {
+  if (!up_ || std::exchange(given_up_, true)) return;
+  for (auto& queue : queues_) queue.clear();
+  end_proxies(Direction::to_node);
+}
+
 void Link::cut(bool late) {
   if (!up_) return;
   std::deque<Parcel> lost = std::move(queues_[0]);
@@ -151,10 +183,7 @@ void Link::cut(bool late) {
   queues_[0].clear();
   queues_[1].clear();
   up_ = false;
-  for (auto& proxies : proxies_) {
-    for (const auto& [id, proxy] : proxies) end(proxy, caf::exit_reason::remote_link_unreachable);
-    proxies.clear();
-  }
+  for (const Direction direction : {Direction::to_run, Direction::to_node}) end_proxies(direction);
   if (!late) return;
   for (Parcel& parcel : lost)
     if (parcel.ended == 0 && parcel.content.match_elements<RolloutMessage>() && parcel.from)

@@ -32,6 +32,10 @@ class Link : public std::enable_shared_from_this<Link> {
   size_t waiting(Direction direction) const { return queues_[index(direction)].size(); }
   // Delivers the oldest message of a direction.
   void deliver(Direction direction);
+  // The run gives up the remote process: what its proxies stand for has ended for the run, and nothing arrives there
+  // any more. The process does not know that before cut().
+  void give_up();
+  bool given_up() const { return given_up_; }
   // `late`: rollouts in flight to the run arrive after their sender is known to be gone; everything else is lost.
   void cut(bool late);
 
@@ -52,10 +56,12 @@ class Link : public std::enable_shared_from_this<Link> {
   void accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy,
               caf::mailbox_element& element);
   caf::message as_received(caf::message content);
+  // Ends the proxies for actors whose messages travel in the other direction.
+  void end_proxies(Direction direction);
 
   caf::actor_system& system_;
   Seen seen_;
-  bool up_ = true;
+  bool up_ = true, given_up_ = false;
   std::deque<Parcel> queues_[2];
   std::map<caf::actor_id, caf::strong_actor_ptr> proxies_[2];  // by the actor that they represent
 };

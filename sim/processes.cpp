@@ -89,19 +89,19 @@ void spawn_workers(SimulatedRun& run) {
   }
 }
 
-// There is no connection between a rank and the run: what can get lost is the rank.
 void spawn_ranks(SimulatedRun& run) {
   for (RankProcess& rank : run.ranks) {
     if (!rank.host_ended) continue;
     rank.host_ended = false;
-    RunAddress address;
-    address.local = [&run] { return JoinService(run.supervisor); };
-    rank.host =
-        run.system->spawn(rank_host, RankHostDependencies{address, [&run](const std::string&) { return run.context; },
-                                                          [&run, &rank](const std::string& error) {
-                                                            run.event("a rank process ended: " + error);
-                                                            rank.host_ended = true;
-                                                          }});
+    rank.host = run.system->spawn(rank_host, RankHostDependencies{address_for(run, rank),
+                                                                  [&run](const std::string& config) {
+                                                                    check_welcome(run, config);
+                                                                    return run.context;
+                                                                  },
+                                                                  [&run, &rank](const std::string& error) {
+                                                                    run.event("a rank process ended: " + error);
+                                                                    rank.host_ended = true;
+                                                                  }});
   }
 }
 
@@ -240,6 +240,7 @@ void run_process(SimulatedRun& run) {
     if (run.outcome.events > kMaxEvents) return run.world.violate("the run does not end" + run.checker.dump());
     inject_faults(run);
     if (run.crashed || run.world.violation) break;
+    if (run.rank_rng.uniform_double() < 0.02) spawn_ranks(run);  // otherwise they would only join between two updates
     if (!step(run)) {
       spawn_hosts(run);
       if (run.scheduler->jobs.empty()) idle(run);

@@ -32,7 +32,12 @@ uint64_t hash_text(const char* text) {
 }  // namespace
 
 SimulatedRun::SimulatedRun(const Scenario& drawn, const std::function<void(const std::string&)>& trace)
-    : world(drawn), checker(world), rng(derive_key(drawn.seed, "schedule")), trace(trace), network(world) {
+    : world(drawn),
+      checker(world),
+      rng(derive_key(drawn.seed, "schedule")),
+      rank_rng(derive_key(drawn.seed, "rank faults")),
+      trace(trace),
+      network(world) {
   register_messages(system_config);
   configure(system_config, {.scheduler = SchedulerKind::single_step, .network_config = {}});
   system = std::make_unique<caf::actor_system>(system_config);
@@ -75,6 +80,7 @@ std::vector<RemoteProcess*> SimulatedRun::remote_processes() {
   std::vector<RemoteProcess*> result;
   for (WorkerProcess& node : nodes) result.push_back(&node);
   for (InferenceProcess& process : inference_processes) result.push_back(&process);
+  for (RankProcess& rank : ranks) result.push_back(&rank);
   return result;
 }
 

@@ -54,9 +54,8 @@ struct InferenceProcess : RemoteProcess {
 };
 
 // A rank besides the first in a process of its own.
-struct RankProcess {
+struct RankProcess : RemoteProcess {
   RankHostActor host;
-  bool host_ended = true;
 };
 
 struct SimulatedRun {
@@ -75,6 +74,7 @@ struct SimulatedRun {
   World world;
   Checker checker;
   Rng rng;
+  Rng rank_rng;  // for the faults of rank processes
   std::function<void(const std::string&)> trace;
   Outcome outcome;
   MemoryDisk disk;
@@ -97,6 +97,7 @@ struct SimulatedRun {
   bool disk_crashes = false;  // its fault lasts as long as the process
   bool interrupted = false, disk_fault = false, disk_faults_ever = false;
   uint32_t endings = 0;
+  uint32_t rank_faults = 0;
   double idle_seconds = 0;
   Liveness live;
   std::string welcomed;                      // the config in the first welcome

@@ -26,6 +26,8 @@ struct Outcome {
   uint64_t shared_scorings = 0;     // forward passes of scorers with several groups of answers
   uint64_t killed_scorers = 0;
   uint64_t killed_ranks = 0;  // rank processes
+  uint64_t broken_rank_connections = 0;
+  uint64_t frozen_ranks = 0;  // rank processes that came back after the run had given them up
   uint64_t recoveries = 0;    // of the moments of a slice after the loss of a rank
   uint64_t lost_moments = 0;  // processes that ended because that was not possible
   uint64_t killed_inference_processes = 0;
