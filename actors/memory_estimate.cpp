@@ -170,13 +170,20 @@ constexpr double kMoments = 2;
 // Moments of a rank.
 double moments_of_rank(const TrainerConfig& t) { return t.zero > 0 ? kMoments / to_double(t.ranks) : kMoments; }
 
+// What each rank does not have with freed gradients: the sum of the micro-batches, outside its slice; with a shard for
+// each rank also the gradients, which are said while they are computed.
+double freed_gradients(const TrainerConfig& t) {
+  if (!frees_gradients(t)) return 0;
+  return (1 - 1 / to_double(t.ranks)) * (t.shards == t.ranks ? 2 : 1);
+}
+
 // In an update: the gradients of each rank, and their sum.
 double exchanged_gradients(const TrainerConfig& t) { return to_double(t.ranks) + 1; }
 
 // The ranks of a deterministic run are in its process, each with weights, gradients and moments.
 double copies_with_ranks_here(const TrainerConfig& t) {
-  const double of_rank = 2 + gradient_sums(t.shards) + moments_of_rank(t);
-  return to_double(t.ranks - 1) * of_rank + moments_of_rank(t) - kMoments + exchanged_gradients(t);
+  const double of_rank = 2 + gradient_sums(t.shards) + moments_of_rank(t) - freed_gradients(t);
+  return to_double(t.ranks - 1) * of_rank + moments_of_rank(t) - kMoments - freed_gradients(t) + exchanged_gradients(t);
 }
 
 // The largest of what rank 0 has when it sends ranks the state, which it serializes for each and has in parts for all;
@@ -189,7 +196,7 @@ double copies_with_rank_processes(const TrainerConfig& t) {
   const double sent = 1 + (1 + own + next) * to_double(t.ranks) + (divided ? kMoments : 0);
   const double updated = exchanged_gradients(t) + (divided && !copied ? 0 : 1 + own) + 2 * next;
   const double saved = divided ? 2 * kMoments - own + next : 0;
-  return own - kMoments + std::max({sent, updated, saved});
+  return own - kMoments - freed_gradients(t) + std::max({sent, updated, saved});
 }
 
 struct KindMemory {

@@ -67,6 +67,10 @@ void check_fit(const LearnerConfig& config, const EnvSpec& env) {
                       "\" needs probabilities of categories, but the actions of " + env.id + " are continuous");
   if (needs_groups(choice) && algorithm.group_by == "task" && env.tasks.empty())
     throw ConfigError("algorithm.group_by: \"task\", but " + env.id + " has no tasks; use \"batch\"");
+  if (frees_gradients(config.trainer) && config.trainer.device != "cpu")
+    refuse_setting("trainer.zero", config.trainer.zero,
+                   "frees gradients on the CPU alone, and trainer.device is " + setting_text(config.trainer.device) +
+                       "; use 1, or trainer.device \"cpu\"");
   check_recurrence(config, env, choice);
 }
 

@@ -28,9 +28,10 @@ void describe(TrainerConfig& c, Fields& fields) {
   s.add(c.ranks, "ranks", between(1, kMostShards),
         "trainers that compute the shards of each update, each some of them. They change nothing of the result",
         {.change = Change::at_resume});
-  s.add(c.zero, "zero", between(0, 1),
+  s.add(c.zero, "zero", between(0, 2),
         "1: each of several ranks keeps the optimizer's moments of its part of the parameters alone, trains that part, "
-        "and sends it to the others (ZeRO, stage 1). It changes nothing of the result",
+        "and sends it to the others (ZeRO, stage 1); 2: it also frees the gradients of the other parts when it has "
+        "sent them (stage 2), on the CPU. It changes nothing of the result",
         {.change = Change::at_resume, .needs = {kWithRanks}});
   s.add(c.redundancy, "redundancy", one_of(kWords<"none", "neighbour">),
         "what happens when a rank is lost whose part of the moments no other rank has. none: the run ends, and resumes "

@@ -11,10 +11,10 @@ namespace troupe {
 inline constexpr int64_t kMostShards = 1024;
 
 struct TrainerConfig {
-  int64_t super_batch = 2048;      // minimum number of samples per update
-  int64_t shards = 1;              // parts of an update, each with workers of its own
-  int64_t ranks = 1;               // that compute the shards
-  int64_t zero = 0;                // 1: each rank keeps the moments of its slice of the parameters alone
+  int64_t super_batch = 2048;  // minimum number of samples per update
+  int64_t shards = 1;          // parts of an update, each with workers of its own
+  int64_t ranks = 1;           // that compute the shards
+  int64_t zero = 0;            // 1: each rank keeps the moments of its slice of the parameters; 2: and gradients
   std::string redundancy = "none";
   int64_t minibatches = 4;         // optimizer steps per epoch
   int64_t micro_batch = 0;         // samples per forward and backward inside a minibatch; 0 = the whole minibatch
@@ -45,6 +45,9 @@ struct TrainerConfig {
 inline size_t piece_elements(const TrainerConfig& config) {
   return static_cast<size_t>(config.bucket_bytes) / sizeof(float);
 }
+
+// Whether a rank gives back the memory of gradients that it has said.
+inline bool frees_gradients(const TrainerConfig& config) { return config.zero > 1 && config.ranks > 1; }
 
 // Adds the settings of the section, whose values are those of `config`.
 void describe(TrainerConfig& config, Fields& fields);

@@ -18,12 +18,12 @@ at::Device find_device(const std::string& name, const std::string& setting) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(std::stoi(digits))};
 }
 
-DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory)
+DeviceWeights::DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory, bool paged)
     : block_(block),
       device_(device),
       shared_(device.is_cpu() && !own_memory),
       parameters_(shared_ ? host_parameters() : host_parameters().to(device, at::kFloat, false, /*copy=*/true)) {
-  if (with_gradients) gradients_ = at::zeros_like(trained(parameters_));
+  if (with_gradients) gradients_ = PagedTensor(static_cast<int64_t>(block.trained().size()), device, paged);
 }
 
 // The parameters in the block's own memory.
@@ -56,7 +56,7 @@ bool DeviceWeights::has_gradient(const std::string& name) const {
 
 at::Tensor DeviceWeights::gradient(const std::string& name) const {
   if (!has_gradient(name)) throw InvariantError("the model has no gradient of " + name);
-  return view(gradients_, name);
+  return view(gradients_.values(), name);
 }
 
 size_t DeviceWeights::offset(const std::string& name) const {
@@ -75,7 +75,7 @@ at::Tensor DeviceWeights::view(const at::Tensor& flat, const std::string& name) 
   return flat.narrow(0, begin, shape.elements()).view(at::IntArrayRef(shape.begin(), shape.end()));
 }
 
-void DeviceWeights::zero_gradients() { gradients_.zero_(); }
+void DeviceWeights::zero_gradients() { gradients_.clear(); }
 
 void DeviceWeights::upload() {
   if (!shared_) parameters_.copy_(host_parameters());

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "models/shards/element_range.h"
+#include "models/torch/paged_tensor.h"
 #include "models/weights/weight_block.h"
 
 namespace troupe {
@@ -22,8 +23,9 @@ at::Tensor slice_of(const at::Tensor& flat, ElementRange elements);
 class DeviceWeights {
  public:
   // On the CPU the parameters are the block's own memory, unless `own_memory`; elsewhere they are a copy. `block` must
-  // outlive this.
-  DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory = false);
+  // outlive this. `paged`: memory of gradients can be given back; only on the CPU.
+  DeviceWeights(WeightBlock& block, at::Device device, bool with_gradients, bool own_memory = false,
+                bool paged = false);
   DeviceWeights(const DeviceWeights&) = delete;
   DeviceWeights& operator=(const DeviceWeights&) = delete;
 
@@ -41,9 +43,13 @@ class DeviceWeights {
   // All of them, [n] float32, laid out as the block's parameters, padding (always 0) included. Gradients end with the
   // last parameter that is trained.
   at::Tensor& parameters() { return parameters_; }
-  at::Tensor& gradients() { return gradients_; }
-  bool has_gradients() const { return gradients_.defined(); }
+  at::Tensor& gradients() { return gradients_.values(); }
+  const at::Tensor& gradients() const { return gradients_.values(); }
+  bool has_gradients() const { return gradients_.values().defined(); }
   void zero_gradients();
+  bool has_paged_gradients() const { return gradients_.is_paged(); }
+  // Of paged gradients: makes these 0 and gives their memory back.
+  void free_gradients(ElementRange elements) { gradients_.free(elements); }
   // Copies the block's parameters to the device; nothing to do where they are the block's own memory.
   void upload();
   // Copies one of them.
@@ -61,7 +67,7 @@ class DeviceWeights {
   at::Device device_;
   bool shared_;  // the parameters are the block's own memory
   at::Tensor parameters_;
-  at::Tensor gradients_;
+  PagedTensor gradients_;
 };
 
 }  // namespace troupe

@@ -34,7 +34,7 @@ Replica::Replica(const LearnerConfig& run, const EnvSpec& env, const NetworkDefi
       head(env.action),
       encoder(env.observations, layout.inputs),
       weights(model_signature(layout, run.model, env)),
-      device(weights, at, with_gradients, own_memory),
+      device(weights, at, with_gradients, own_memory, frees_gradients(run.trainer) && at.is_cpu()),
       network(definition.make(device)) {}
 
 void Replica::require_weights() {

@@ -117,6 +117,19 @@ TEST_CASE("memory: with divided moments a rank has those of its slice, and of th
   CHECK(copies_for_ranks({.ranks = 4, .zero = 1, .redundancy = "neighbour"}) == 1 + 4 * 2 + 2 - 1.5);
 }
 
+TEST_CASE(
+    "memory: with freed gradients a rank has the sum of the micro-batches, or all gradients, of its slice alone") {
+  const auto freed = [](int64_t ranks, bool deterministic) {
+    return copies_for_ranks({.ranks = ranks, .zero = 1, .deterministic = deterministic}) -
+           copies_for_ranks({.ranks = ranks, .zero = 2, .deterministic = deterministic});
+  };
+  CHECK(freed(2, false) == 0.5);
+  CHECK(freed(4, false) == 0.75);
+  CHECK(freed(8, false) == 2 * 0.875);  // a shard for each
+  CHECK(freed(4, true) == 4 * 0.75);
+  CHECK(freed(1, false) == 0);
+}
+
 TEST_CASE("memory: the ranks of a deterministic run are here, and with divided moments have them once together") {
   // Each other one: weights, gradients with four sums, and moments. Gradients of all ranks and their sum.
   CHECK(copies_for_ranks({.ranks = 2, .deterministic = true}) == (2 + 4 + 2) + 3);

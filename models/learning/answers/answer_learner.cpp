@@ -75,6 +75,10 @@ class AnswerObjective final : public Objective {
   std::function<void()> read(std::map<std::string, Array>& state) override;
 
   void hold_shards(ShardRange shards) override;
+  void hold_slice(ElementRange elements) override {
+    Objective::hold_slice(elements);
+    trainer_.hold_slice(elements);
+  }
   RankPart begin(std::span<StagedBatch* const> shards) override;
   EpochInput make_targets(const RoundResult& all) override;
   std::vector<ShardNumbers> begin_epoch(uint64_t key) override;

@@ -30,7 +30,7 @@ AnswerTrainer::AnswerTrainer(const LmModel& model, const TrainerConfig& trainer,
       choice_(choice),
       weights_(lm_signature(model)),
       optimizer_(trainer, weights_, model.critic == CriticKind::separate ? ClipNorm::by_group : ClipNorm::joint),
-      gradients_(weights_),
+      gradients_(weights_, frees_gradients(trainer)),
       shards_(trainer.shards),
       sum_(static_cast<size_t>(trainer.shards), weights_.trained().size(), piece_elements(trainer)),
       parallel_(options.threads),
@@ -174,7 +174,7 @@ void AnswerTrainer::use_parts(std::vector<MicroBatch> parts) {
 
 void AnswerTrainer::backward(size_t part, StageClock* clock) {
   step_.clock = clock;
-  sum_.go_to(step_.leaves.leaves[part], gradients_.floats());
+  sum_.go_to(step_.leaves.leaves[part], gradients_);
   step_.losses[sum_.held()].merge(accumulate(step_.parts[sum_.mine().first + sum_.held()][sum_.micro_batch()]));
 }
 
@@ -187,7 +187,7 @@ RankPart AnswerTrainer::say_losses() {
 }
 
 void AnswerTrainer::end_micro_batch(const RoundResult& losses) {
-  sum_.end_micro_batch(gradients_.floats());
+  sum_.end_micro_batch(gradients_);
   for (size_t shard = 0; shard < losses.data.size(); ++shard)
     start_tokens_.add(*step_.batch, step_.parts[shard], losses.data[shard].view<float>());
 }
@@ -210,9 +210,17 @@ StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all, const Gradien
   const double used = loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
   loss.policy_loss *= used;
   loss.loss *= used;
-  const StepReport report = {loss, optimizer_.step_exchanging(gradients_.memory(), step_.settings->rates,
-                                                              step_.settings->loss.train_policy, all_squares)};
-  return report;
+  return {loss, train(all_squares)};
+}
+
+// The norm of the gradients. A snapshot may have the memory of the weights, so these are written elsewhere: over the
+// gradients, or where those were freed, to a copy of the weights if there is such a snapshot.
+double AnswerTrainer::train(const GradientSquares& squares) {
+  const LearningRates rates = step_.settings->rates;
+  const bool train_policy = step_.settings->loss.train_policy;
+  if (!gradients_.is_paged()) return optimizer_.step_exchanging(gradients_.memory(), rates, train_policy, squares);
+  if (std::isfinite(GradientNorms(squares, train_policy).all)) weights_.detach();
+  return optimizer_.step(gradients_.floats(), rates, train_policy, squares);
 }
 
 Array AnswerTrainer::parameters(ElementRange elements) {
@@ -312,7 +320,7 @@ LossReport AnswerTrainer::accumulate(const MicroBatch& answers) {
   Decoder::LayerComplete complete;
   if (sum_.is_last_leaf())  // other ranks can have these gradients while those of the layers before are computed
     complete = [this](const LayerTensors<float>& layer) {
-      layer.for_each([this](std::span<float> tensor) { sum_.complete(tensor, gradients_.floats(), say_); });
+      layer.for_each([this](std::span<float> tensor) { sum_.complete(tensor, gradients_, say_); });
     };
   if (settings.train_policy) decoder_.backward(packed.inputs(), activations_, d_hidden, gradients, {}, complete);
   if (values && !shared) add_value_loss(packed, {}, report);

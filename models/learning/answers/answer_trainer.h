@@ -66,6 +66,7 @@ class AnswerTrainer {
 
   // As Objective has it.
   void hold_shards(ShardRange shards) { sum_.hold(shards); }
+  void hold_slice(ElementRange elements) { sum_.hold_slice(elements); }
   // What an update needs of the weights as they are, by shard; then it begins with the answers of all shards, of which
   // log_probs is what start() gave, or empty where these are not needed.
   std::vector<AnswerStart> start(std::span<const AnswerBatch* const> shards, const AnswerNeeds& needs);
@@ -86,7 +87,7 @@ class AnswerTrainer {
                                  std::span<const int64_t> groups, const UpdateSettings& settings);
   void backward(size_t part, StageClock* clock = nullptr);
   void say_gradients_to(Objective::SayGradients say) { say_ = std::move(say); }
-  void end_backward() { sum_.end_backward(gradients_.floats(), say_); }
+  void end_backward() { sum_.end_backward(gradients_, say_); }
   RankPart say_losses();
   void set_gradients(ElementRange elements, const Array& sum) { copy_to(gradients_.floats(), elements, sum); }
   void end_micro_batch(const RoundResult& losses = {});
@@ -137,6 +138,7 @@ class AnswerTrainer {
   };
 
   StepReport finish_step();
+  double train(const GradientSquares& squares);
   void cut_step(std::span<const int64_t> groups);
   void begin_parts(std::vector<std::vector<MicroBatch>> parts);
   LossReport accumulate(const MicroBatch& answers);

@@ -35,17 +35,24 @@ UpdateForm::UpdateForm(const TrainerConfig& config, Replica& replica, const Algo
       ratios_per_sample_(choice.per_decision ? replica.head.decisions() : 1),
       shards_(static_cast<size_t>(config.shards)),
       leaves_(shards_.size()),
+      slice_{0, static_cast<size_t>(replica.device.gradients().numel())},
       sums_(leaves_.places()),
-      pieces_(static_cast<size_t>(replica.device.gradients().numel()), piece_elements(config)) {
+      pieces_(slice_.size(), piece_elements(config)) {
   replica_.network->gradients_complete_to([this](ElementRange elements) {
-    if (last_leaf_) pieces_.complete(elements, [this](size_t piece) { say_piece(piece, false); });
+    if (last_leaf_) pieces_.complete(elements, [this](size_t piece) { say_piece(piece); });
   });
 }
 
 void UpdateForm::hold_shards(ShardRange shards) {
   leaves_.hold(shards);
   shards_.assign(shards.count, {});
-  sums_.assign(leaves_.places(), {});
+  sums_.clear();
+  sums_.resize(leaves_.places());
+}
+
+void UpdateForm::hold_slice(ElementRange elements) {
+  slice_ = elements;
+  total_ = at::Tensor();
 }
 
 void UpdateForm::begin(size_t shard, StagedUpdate& batch, const SampleScalings& scalings) {
@@ -148,12 +155,22 @@ void UpdateForm::go_to_leaf(size_t leaf) {
   leaves_.go_to(leaf, [this](size_t place) { add_sum(place); }, [this](size_t place) { keep_sum(place); });
 }
 
-void UpdateForm::add_sum(size_t place) { replica_.device.gradients().add_(sums_[place]); }
+void UpdateForm::add_sum(size_t place) { replica_.device.gradients().add_(sums_[place].values()); }
 
 void UpdateForm::keep_sum(size_t place) {
-  at::Tensor& gradients = replica_.device.gradients();
-  if (!sums_[place].defined()) sums_[place] = at::empty_like(gradients);
-  sums_[place].copy_(gradients);
+  DeviceWeights& device = replica_.device;
+  PagedTensor& sum = sums_[place];
+  if (!sum.values().defined())
+    sum = PagedTensor(device.gradients().numel(), device.device(), device.has_paged_gradients());
+  sum.values().copy_(device.gradients());
+  device.zero_gradients();
+}
+
+void UpdateForm::add_total() { gradients_of(slice_).add_(total_); }
+
+void UpdateForm::keep_total() {
+  if (!total_.defined()) total_ = at::empty_like(gradients_of(slice_));
+  total_.copy_(gradients_of(slice_));
   replica_.device.zero_gradients();
 }
 
@@ -161,16 +178,16 @@ at::Tensor UpdateForm::gradients_of(ElementRange elements) const {
   return slice_of(replica_.device.gradients(), elements);
 }
 
-// `ended`: the leaves of the micro-batch have ended; otherwise the last one is under way, and the sums that wait for it
-// are still to be added.
-void UpdateForm::say_piece(size_t piece, bool ended) {
+// In the last leaf of the micro-batch: the sums that wait for it are added to the last branch. What is said is not
+// needed any more, so its memory is given back where that is possible.
+void UpdateForm::say_piece(size_t piece) {
   const ElementRange elements = pieces_.range(piece);
-  const auto of = [&](size_t place) { return slice_of(sums_[place], elements); };
+  const auto of = [&](size_t place) { return slice_of(sums_[place].values(), elements); };
   std::vector<GradientBranch> result;
   for (size_t i = 0; i < leaves_.branches().size(); ++i) {
     const bool last = i + 1 == leaves_.branches().size();
     at::Tensor values = last ? gradients_of(elements) : of(leaves_.place_of(i));
-    if (last && !ended) {
+    if (last && !leaves_.last_additions().empty()) {
       values = values.clone();
       for (const size_t place : leaves_.last_additions()) values.add_(of(place));
     }
@@ -178,12 +195,18 @@ void UpdateForm::say_piece(size_t piece, bool ended) {
     result.push_back({leaves_.branches()[i], Array::of({host.numel()}, floats_of(host))});
   }
   say_(piece, std::move(result));
+  if (!replica_.device.has_paged_gradients()) return;
+  replica_.device.free_gradients(elements);
+  for (PagedTensor& sum : sums_)
+    if (sum.is_paged()) sum.free(elements);
 }
 
 void UpdateForm::end_backward() {
   const at::NoGradGuard guard;
-  go_to_leaf(leaves_.end_of_micro_batch());
-  pieces_.complete_all([this](size_t piece) { say_piece(piece, true); });
+  go_to_leaf(leaves_.end_of_micro_batch() - 1);
+  pieces_.complete_all([this](size_t piece) { say_piece(piece); });
+  const auto said = [](size_t /*place*/) {};  // with each piece
+  leaves_.go_to(leaves_.end_of_micro_batch(), said, said);
 }
 
 void UpdateForm::set_gradients(ElementRange elements, const Array& sum) {
@@ -205,7 +228,7 @@ void UpdateForm::set_parameters(ElementRange elements, const Array& values) {
 void UpdateForm::end_micro_batch() {
   const at::NoGradGuard guard;
   if (leaves_.holds_all()) go_to_leaf(leaves_.end_of_micro_batch());
-  leaves_.end_micro_batch([this](size_t place) { add_sum(place); }, [this](size_t place) { keep_sum(place); });
+  leaves_.end_micro_batch([this](size_t) { add_total(); }, [this](size_t) { keep_total(); });
   pieces_.begin();
 }
 
@@ -279,7 +302,7 @@ bool UpdateForm::accumulate_chunks(const UpdateSettings& settings, std::span<con
 void UpdateForm::backward_outputs(const UpdateSettings& settings, const at::Tensor& outputs, const at::Tensor& values) {
   clock_->mark(&UpdateStages::forward);
   if (last_leaf_ && replica_.device.has_gradient(kLogStd))  // add_loss() has added its gradients
-    pieces_.complete(replica_.device.elements(kLogStd), [this](size_t piece) { say_piece(piece, false); });
+    pieces_.complete(replica_.device.elements(kLogStd), [this](size_t piece) { say_piece(piece); });
   replica_.network->backward(settings.loss.train_policy ? outputs : at::Tensor(), values);
 }
 

@@ -46,6 +46,8 @@ class UpdateForm {
   // From the next update on these shards are computed here; at first all. In what follows `shard` is the index of one
   // among them, and what has a place for each shard has one for each of them.
   void hold_shards(ShardRange shards);
+  // Likewise, of the parameters, these are trained here: the sum of the micro-batches of a step is kept of these alone.
+  void hold_slice(ElementRange elements);
   const ShardRange& held() const { return leaves_.mine(); }
 
   // An update calls begin() and begin_steps() for each shard, a step for every minibatch and end(), or begin() alone
@@ -140,8 +142,10 @@ class UpdateForm {
   void go_to_leaf(size_t leaf);
   void add_sum(size_t place);
   void keep_sum(size_t place);
+  void add_total();
+  void keep_total();
   at::Tensor gradients_of(ElementRange elements) const;
-  void say_piece(size_t piece, bool ended);
+  void say_piece(size_t piece);
   void use_samples(CurrentNetwork& network);
   NetworkInput input_of(std::span<const int64_t> samples);
   void use_chunks(CurrentNetwork& network);
@@ -153,7 +157,9 @@ class UpdateForm {
   std::vector<Shard> shards_;
   size_t shard_ = 0;
   ShardLeaves leaves_;
-  std::vector<at::Tensor> sums_;  // of gradients, by place
+  ElementRange slice_;             // of the parameters, that is trained here
+  std::vector<PagedTensor> sums_;  // of gradients, by place; but for the last place
+  at::Tensor total_;               // of slice_: the sum of the micro-batches before
   GradientPieces pieces_;
   Objective::SayGradients say_;
   bool last_leaf_ = false;  // of the micro-batch, is under way, and other ranks have other shards

@@ -110,6 +110,27 @@ std::string refusal_of_micro_batch(int64_t micro_batch, int64_t sequence, const 
 
 }  // namespace
 
+TEST_CASE("environment_rules: gradients that ranks free are refused on a GPU") {
+  EnvSpec env;
+  env.id = "Made-up";
+  env.observations = {{"state", DType::f32, {5}}};
+  env.action.bins = {3};
+  LearnerConfig config;
+  config.trainer.zero = 2;
+  config.trainer.device = "cuda";
+  CHECK_NOTHROW(check_fit(config, env));  // one rank: nothing is freed
+  config.trainer.ranks = 2;
+  CHECK_THROWS_WITH_AS(check_fit(config, env),
+                       "trainer.zero: 2 frees gradients on the CPU alone, and trainer.device is \"cuda\"; use 1, or "
+                       "trainer.device \"cpu\"",
+                       ConfigError);
+  config.trainer.zero = 1;
+  CHECK_NOTHROW(check_fit(config, env));
+  config.trainer.zero = 2;
+  config.trainer.device = "cpu";
+  CHECK_NOTHROW(check_fit(config, env));
+}
+
 TEST_CASE("environment_rules: a micro-batch smaller than one sequence of a recurrent model is refused") {
   CHECK(refusal_of_micro_batch(15, 16) ==
         "trainer.micro_batch: 15 is less than one sequence of 16 steps (model.sequence), which a recurrent model is "

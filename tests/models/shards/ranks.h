@@ -2,8 +2,8 @@
 // Updates of learners whose shards are computed by one rank or by several.
 
 #include <algorithm>
-
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/learning/trainer_config.h"
 #include "models/policy.h"
 #include "models/shards/gradient_pieces.h"
 #include "models/shards/parameter_slices.h"
@@ -169,18 +170,28 @@ inline void check_equal(const Ranks& ranks, const LearnerState& wanted) {
     CHECK(learner->snapshot({})->flat == ranks.learners.front()->snapshot({})->flat);
 }
 
-// Trains with each division of the four shards of each update, where each rank trains all parameters, and where each
-// trains a slice. Compares all that the ranks have with one learner that computes all. Returns that one's reports.
-inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr<Learner>()>& make,
-                                             const std::vector<std::vector<SuperBatch>>& updates, size_t piece) {
-  const auto one = make();
+// A learner of a run with this trainer.zero on several ranks.
+using MakeRank = std::function<std::unique_ptr<Learner>(int64_t zero)>;
+
+// Of a learner with several shards.
+inline TrainerConfig with_zero(TrainerConfig config, int64_t zero) {
+  config.zero = zero;
+  config.ranks = 2;  // or more
+  return config;
+}
+
+// Trains with each division of the four shards of each update and each trainer.zero: each rank trains all parameters,
+// or a slice. Compares all that the ranks have with one learner that computes all. Returns that one's reports.
+inline std::vector<UpdateReport> check_ranks(const MakeRank& make, const std::vector<std::vector<SuperBatch>>& updates,
+                                             size_t piece) {
+  const auto one = make(0);
   std::vector<UpdateReport> wanted;
   for (const std::vector<SuperBatch>& shards : updates) wanted.push_back(update_with(*one, shards, 0.25));
   for (const std::vector<size_t>& counts : kDivisions) {
     CAPTURE(counts.size());
-    for (const size_t slices : {size_t{0}, piece}) {
-      CAPTURE(slices);
-      Ranks ranks(make, counts, slices);
+    for (const int64_t zero : {0, 1, 2}) {
+      CAPTURE(zero);
+      Ranks ranks([&] { return make(zero); }, counts, zero == 0 ? 0 : piece);
       for (size_t update = 0; update < updates.size(); ++update)
         for (const UpdateReport& report : ranks.update(updates[update], 0.25)) check_equal(report, wanted[update]);
       check_equal(ranks, one->save());
@@ -191,11 +202,11 @@ inline std::vector<UpdateReport> check_ranks(const std::function<std::unique_ptr
 
 // The second update is abandoned after so many rounds and made again, with the shards divided anew, as when a rank is
 // lost. Compares the ranks with one learner that makes each of the two updates once.
-inline void check_abandoned(const std::function<std::unique_ptr<Learner>()>& make,
-                            const std::vector<std::vector<SuperBatch>>& updates, size_t rounds, size_t piece = 0) {
-  const auto one = make();
+inline void check_abandoned(const MakeRank& make, const std::vector<std::vector<SuperBatch>>& updates, size_t rounds,
+                            int64_t zero, size_t piece) {
+  const auto one = make(0);
   for (const std::vector<SuperBatch>& shards : updates) update_with(*one, shards);
-  Ranks ranks(make, {2, 2}, piece);
+  Ranks ranks([&] { return make(zero); }, {2, 2}, zero == 0 ? 0 : piece);
   ranks.update(updates[0]);
   const LearnerState before = ranks.learners.front()->save_without_moments();
   const std::vector<AdamMoments> moments = ranks.moments();

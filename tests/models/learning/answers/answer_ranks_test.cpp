@@ -53,8 +53,14 @@ Updates random_updates(uint64_t count = 3, const Change& change = {}) {
   return result;
 }
 
+std::unique_ptr<Learner> rank_of(ShardSettings settings, int64_t zero) {
+  settings.config.trainer = with_zero(settings.config.trainer, zero);
+  return learner_of(settings, 4);
+}
+
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings, const Updates& updates) {
-  return test::check_ranks([&] { return learner_of(settings, 4); }, updates, piece_elements(settings.config.trainer));
+  return test::check_ranks([&](int64_t zero) { return rank_of(settings, zero); }, updates,
+                           piece_elements(settings.config.trainer));
 }
 
 std::vector<UpdateReport> check_ranks(const ShardSettings& settings) {
@@ -245,8 +251,9 @@ TEST_CASE("answer_ranks: an update that is abandoned leaves nothing in the one t
   settings.config.reference.kl_controller = "adaptive";
   settings.config.reference.kl_horizon = 100;
   for (const size_t rounds : {0, 1, 2, 7, 8})
-    for (const size_t piece : {size_t{0}, piece_elements(settings.config.trainer)})
-      check_abandoned([&] { return learner_of(settings, 4); }, random_updates(2), rounds, piece);
+    for (const int64_t zero : {0, 1, 2})
+      check_abandoned([&](int64_t z) { return rank_of(settings, z); }, random_updates(2), rounds, zero,
+                      piece_elements(settings.config.trainer));
 }
 
 TEST_CASE("answer_ranks: there is a round at the beginning, and one for each micro-batch") {

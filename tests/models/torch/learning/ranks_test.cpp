@@ -11,9 +11,11 @@
 #include "tests/support/torch_test.h"
 
 #include "models/shards/gradient_pieces.h"
+#include "models/shards/parameter_slices.h"
 #include "models/torch/network.h"
 #include "models/weights/weight_block.h"
 #include "tests/models/learning/recurrent_oracle.h"
+#include "tests/support/resident.h"
 
 #include "tests/models/torch/learning/shards.h"
 
@@ -45,9 +47,14 @@ std::vector<SuperBatch> random_recurrent_shards(uint64_t update) {
   return result;
 }
 
+std::unique_ptr<Learner> rank_of(RunConfig config, const EnvSpec& spec, bool device_form, int64_t zero) {
+  config.trainer = with_zero(config.trainer, zero);
+  return learner_of(with_shards(config, 4), spec, device_form);
+}
+
 std::vector<UpdateReport> check_ranks(const RunConfig& config, const EnvSpec& spec, const Updates& updates,
                                       bool device_form) {
-  return test::check_ranks([&] { return learner_of(with_shards(config, 4), spec, device_form); }, updates,
+  return test::check_ranks([&](int64_t zero) { return rank_of(config, spec, device_form, zero); }, updates,
                            piece_elements(config.trainer));
 }
 
@@ -191,6 +198,45 @@ TEST_CASE("ranks: all pieces of gradients are said while the network computes th
   }
 }
 
+TEST_CASE("ranks: with trainer.zero 2 a rank has memory for the gradients of its slice, with 1 for all") {
+  const EnvSpec spec = discrete_spec();
+  const std::vector<SuperBatch> shards = random_shards(shard_config(), spec, 1);
+  for (const int64_t micro_batch : {0, 8}) {
+    for (const std::vector<size_t>& counts : {std::vector<size_t>{2, 2}, {1, 1, 1, 1}}) {
+      for (const int64_t zero : {1, 2}) {
+        CAPTURE(micro_batch);
+        CAPTURE(counts.size());
+        CAPTURE(zero);
+        RunConfig config = shard_config();
+        config.model.hidden = {16384, 64};  // whose first weights take little time
+        config.trainer.micro_batch = micro_batch;
+        config.trainer.epochs = 1;
+        config.trainer.bucket_bytes = 1 << 18;
+        config.trainer = with_zero(config.trainer, zero);
+        std::vector<const DeviceWeights*> weights;
+        const NetworkDefinition inner = define_network(config.model, spec);
+        const auto network = std::make_shared<const NetworkDefinition>(
+            NetworkDefinition{inner.layout, [&](const DeviceWeights& of_rank) {
+                                weights.push_back(&of_rank);
+                                return inner.make(of_rank);
+                              }});
+        Ranks ranks([&] { return make_network_learner(with_shards(config, 4), spec, {.network = network}); }, counts,
+                    piece_elements(config.trainer));
+        ranks.update(shards);
+        const size_t elements = ranks.learners.front()->trained_elements(), bytes = elements * sizeof(float);
+        REQUIRE(weights.size() == counts.size());
+        for (size_t rank = 0; rank < counts.size(); ++rank) {
+          const size_t slice = ParameterSlices(elements, counts.size()).slice(rank).size() * sizeof(float);
+          const size_t resident = resident_bytes(weights[rank]->gradients().const_data_ptr<float>(), bytes);
+          constexpr size_t kHugePage = 2 << 20;  // where the system uses them for all memory
+          REQUIRE(slice + kHugePage < bytes);
+          CHECK((zero == 1 ? resident >= bytes : resident >= slice && resident <= slice + kHugePage));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("ranks: the KL of all samples ends the epochs on every rank, and moves its coefficient") {
   for (const bool device_form : {false, true}) {
     RunConfig config = shard_config();
@@ -250,9 +296,10 @@ TEST_CASE("ranks: an update that is abandoned leaves nothing in the one that is 
     config.trainer.micro_batch = 3;
     const EnvSpec spec = continuous_spec();
     for (const size_t rounds : {0, 1, 2, 7, 8})
-      for (const size_t piece : {size_t{0}, piece_elements(config.trainer)})
-        check_abandoned([&] { return learner_of(with_shards(config, 4), spec, device_form); },
-                        {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds, piece);
+      for (const int64_t zero : {0, 1, 2})
+        check_abandoned([&](int64_t z) { return rank_of(config, spec, device_form, z); },
+                        {random_shards(config, spec, 1), random_shards(config, spec, 2)}, rounds, zero,
+                        piece_elements(config.trainer));
   }
 }
 
