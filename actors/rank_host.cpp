@@ -33,11 +33,12 @@ void start_rank(RankHostSelf self, const Welcome& welcome) {
     std::shared_ptr<Learner> learner = context->make_learner();
     ready.signature = *learner->saved_signature();
     ready.spec = spec_fields(*context);
-    std::shared_ptr<GroupBackend> gradients;
-    if (context->make_gradient_backend && st.dependencies.route_to) {
-      const Route route = st.dependencies.route_to(st.joining.run.host);
-      ready.address = route.remote;
-      gradients = context->make_gradient_backend(route.local);
+    GradientBackendTowards gradients;
+    if (const auto& route_to = st.dependencies.route_to; context->make_gradient_backend && route_to) {
+      ready.address = route_to(st.joining.run.host).remote;
+      gradients = [context, route_to](const std::string& host) {
+        return context->make_gradient_backend(route_to(host).local);
+      };
     }
     st.rank = spawn_on(self->system(), context->threads, rank_trainer, context, std::move(learner), gradients);
     ready.rank = st.rank;

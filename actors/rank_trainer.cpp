@@ -81,12 +81,13 @@ void on_save(RankSelf self, const RankSave& save) {
 
 void begin_gradients(RankSelf self, const RankUpdate& update) {
   auto& st = self->state;
-  if (!st.gradients) {
-    TROUPE_CHECK(update.gradients.empty(), update.gradients.size());
+  if (update.gradients.empty()) {
+    if (st.gradients) st.gradients->leave();
     return;
   }
-  if (update.gradients.empty()) return st.gradients->leave();
   const Rendezvous& group = update.gradients.front();
+  TROUPE_CHECK(st.make_gradients, group.host);
+  if (!st.gradients) st.gradients.emplace(st.make_gradients(group.host), st.context->config.network);
   st.gradients->begin(
       update.attempt, group,
       gradient_division(st.context->config, static_cast<size_t>(group.size), st.learner->trained_elements()),
@@ -139,9 +140,9 @@ void on_part(RankSelf self, const Part& part) {
 }  // namespace
 
 RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std::shared_ptr<Learner> learner,
-                                      std::shared_ptr<GroupBackend> gradients) {
+                                      GradientBackendTowards gradients) {
   begin_actor(self, *context);
-  if (gradients) self->state.gradients.emplace(std::move(gradients), context->config.network);
+  self->state.make_gradients = std::move(gradients);
   self->state.context = std::move(context);
   self->state.stager = learner->stager();
   self->state.learner = std::move(learner);

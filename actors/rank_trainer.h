@@ -4,8 +4,10 @@
 // a round.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/messages.h"
@@ -15,6 +17,9 @@
 #include "models/shards/kept_moments.h"
 
 namespace troupe {
+
+// Makes the backend over which gradients travel, in a process that meets the other ranks at that host.
+using GradientBackendTowards = std::function<std::shared_ptr<GroupBackend>(const std::string& host)>;
 
 struct RankTrainerState {
   static inline const char* name = "rank trainer";
@@ -33,11 +38,12 @@ struct RankTrainerState {
   std::vector<std::unique_ptr<StagedBatch>> batches;  // empty: none is under way
   bool computed = false;                              // by this rank
   KeptMoments kept;                                   // with copies of the moments
-  std::optional<RankGradients> gradients;             // nothing: they go to the exchange
+  GradientBackendTowards make_gradients;              // empty: they go to the exchange
+  std::optional<RankGradients> gradients;             // since the first group
 };
 
-// `gradients`: over which they travel; null where they go to the exchange.
+// `gradients` is empty in a process whose gradients always go to the exchange.
 RankActor::behavior_type rank_trainer(SelfPointer<RankActor, RankTrainerState> self, RunContextPtr context,
-                                      std::shared_ptr<Learner> learner, std::shared_ptr<GroupBackend> gradients);
+                                      std::shared_ptr<Learner> learner, GradientBackendTowards gradients);
 
 }  // namespace troupe

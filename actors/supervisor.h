@@ -91,6 +91,7 @@ struct SupervisorState {
   std::array<Placement, kRoles> placements;  // by role
   // By role: the address that inference processes use for this one; empty until the first joins.
   std::array<std::string, kRoles> weights_addresses;
+  std::string gradients_address;                     // at which the ranks meet, once the first has joined
   std::shared_ptr<const Signature> signature;        // of what is published
   std::shared_ptr<const Signature> saved_signature;  // of all tensors of the learner
   std::map<caf::actor_addr, Member> members;

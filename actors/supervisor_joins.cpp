@@ -142,11 +142,14 @@ caf::result<void> take_rank(SupervisorSelf self, const RankReady& ready) {
     return make_error(Fault::bad_message, "the rank process does not fit the run: " + *difference);
   if (const auto difference = st.saved_signature->first_difference(ready.signature))
     return make_error(Fault::bad_message, "another policy: " + *difference);
-  const bool group = sends_gradients(st.context->config.network);
-  const std::string& bound = st.context->network_address;
-  if (group && !bound.empty() && is_loopback(bound) && !is_loopback(ready.address))
-    return make_error(Fault::bad_message, "the run exchanges gradients at " + bound + ", which " + ready.address +
-                                              " cannot be reached by; train with --listen " + ready.address + ":PORT");
+  if (sends_gradients(st.context->config.network)) {
+    std::string& address = st.gradients_address;
+    if (address.empty()) address = st.context->network_address.empty() ? ready.address : st.context->network_address;
+    if (is_loopback(address) && !is_loopback(ready.address))
+      return make_error(Fault::bad_message, "the ranks exchange gradients at " + address + ", which " + ready.address +
+                                                " cannot be reached by; train with --listen " + ready.address +
+                                                ":PORT");
+  }
   const auto host = caf::actor_cast<Stoppable>(self->current_sender());
   self->monitor(host);
   st.rank_hosts[host.address()] = host;

@@ -179,7 +179,7 @@ void start_ranks(TrainerSelf self) {
   if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
     st.ranks.push_back({spawn_on(self->system(), st.context->threads, rank_trainer, st.context,
-                                 st.context->make_learner(), std::shared_ptr<GroupBackend>())});
+                                 st.context->make_learner(), GradientBackendTowards())});
     self->link_to(st.ranks.back().actor);  // neither goes on without the other
   }
 }

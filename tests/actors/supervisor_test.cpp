@@ -152,7 +152,7 @@ TEST_CASE("supervisor: a rank process that joins again takes its own place, and 
   CHECK(join(host) == "");
   const RankActor rank =
       run.system->spawn(rank_trainer, run.state().context, std::make_shared<FakeLearner>(run.world, 0, /*leads=*/false),
-                        std::shared_ptr<GroupBackend>());
+                        GradientBackendTowards());
   CHECK(ask(host, RankReady{rank, *fake_signature(), fake_fields()}, [] {}) == "");
   CHECK(join(other) == "the run has all of its 2 ranks");
   CHECK(join(host) == "");
