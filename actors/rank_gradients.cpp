@@ -26,7 +26,7 @@ void RankGradients::begin(const Attempt& attempt, const Rendezvous& group, const
   number_ = attempt.number;
   update_ = attempt.update;
   if (group_ && group == joined_) return;
-  group_.reset();  // one at a time
+  leave();
   joined_ = group;
   // A rank may take long for its shards, and the loss of a rank ends the wait for it: as long as nothing is lost there
   // is no limit.
@@ -41,6 +41,11 @@ void RankGradients::begin(const Attempt& attempt, const Rendezvous& group, const
       });
 }
 
-void RankGradients::leave() { group_.reset(); }
+// What the group still calls back is of an attempt before, or of a group before.
+void RankGradients::leave() {
+  if (!group_) return;
+  if (end_.valid()) end_.wait();
+  end_ = std::async(std::launch::async, [group = std::move(group_)]() mutable { group.reset(); });
+}
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,10 +31,10 @@ class RankGradients {
   // The address at which the ranks meet, if this is rank 0's. Throws ConfigError when it cannot be bound.
   Rendezvous host() { return backend_->host(); }
   // An attempt begins whose gradients travel over this group. It is joined if it is another one than before; then the
-  // functions are called for it. May block while the end of the last one takes some seconds.
+  // functions are called for it. Blocks only if the one before the last has not ended yet.
   void begin(const Attempt& attempt, const Rendezvous& group, const GradientDivision& division, Deliver deliver,
              Fail fail);
-  // An attempt begins whose gradients do not.
+  // An attempt begins whose gradients do not travel over a group.
   void leave();
   // Whether the group exchanges this.
   bool takes(const RankPart& part) const { return group_ && !part.branches.empty(); }
@@ -45,7 +46,9 @@ class RankGradients {
   uint64_t number_ = 0;              // of the attempt
   std::atomic<uint64_t> update_{0};  // likewise; read by the group's thread
   Rendezvous joined_;
-  std::unique_ptr<GradientGroup> group_;  // last: its thread uses the members above
+  // Last, because their threads use the members above.
+  std::unique_ptr<GradientGroup> group_;
+  std::future<void> end_;  // of the group before, which takes long if it is just connecting with a lost rank
 };
 
 }  // namespace troupe
