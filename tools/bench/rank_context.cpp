@@ -1,6 +1,7 @@
 #include "tools/bench/rank_context.h"
 
 #include <chrono>
+#include <string>
 
 #include "models/learning/recurrence.h"
 #include "models/torch/compute.h"
@@ -56,6 +57,10 @@ std::shared_ptr<RunContext> bench_run_context(const RunConfig& config, int64_t o
   context->make_learner = [config, spec = context->spec] { return make_learner(config, spec); };
   context->use_threads = set_compute_threads;
   context->rank_processes = config.trainer.ranks > 1;
+  if (sends_gradients(config.network))
+    context->make_gradient_backend = [name = config.network.backend](const std::string& address) {
+      return make_group_backend(name, {.address = address});
+    };
   return context;
 }
 

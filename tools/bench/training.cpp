@@ -52,7 +52,7 @@ JoinService::behavior_type rank_server(SelfPointer<JoinService, RankServerState>
           },
           [](const ServeRequest&) {},
           [self, trainer, owner](const RankReady& ready) {
-            const RankJoined joined{ready.rank, process_of(ready.rank.node())};
+            const RankJoined joined{ready.rank, process_of(ready.rank.node()), ready.address};
             self->send(trainer, joined);
             self->send(owner, joined);
           },
@@ -122,6 +122,14 @@ BenchTraining::Slice BenchTraining::run(double seconds) {
   while (trained_ < fed_) receive();
   slice_.bytes = bytes_so_far() - before;
   return slice_;
+}
+
+void BenchTraining::run_updates(uint64_t updates) {
+  const uint64_t end = fed_ + updates;
+  while (trained_ < end) {
+    if (asker_ && fed_ < end) feed();
+    receive();
+  }
 }
 
 void BenchTraining::feed() {

@@ -46,6 +46,8 @@ class BenchTraining {
   // because its waiting time includes the pause since the last slice. Throws std::runtime_error when the trainer or a
   // rank ends.
   Slice run(double seconds);
+  // Trains so many updates; then the trainer waits. Throws as run().
+  void run_updates(uint64_t updates);
 
  private:
   void start_ranks(const BenchRanks& ranks);
