@@ -196,3 +196,23 @@ TEST_CASE("trainer, copies: a rank whose copy does not fit is lost") {
   CHECK(f.learner->slices == 1);
   CHECK(f.all.heard->updates.size() == 1);
 }
+
+TEST_CASE(
+    "trainer, copies: an update whose gradients cannot be exchanged begins again, with the ranks that are there") {
+  RankedTrainer f(copied());
+  f.context->make_gradient_backend = [backend = make_in_process_backend()](const std::string&) { return backend; };
+  f.join();
+  f.stage();
+  f.send(f.trainer, GradientsFailed{1, "rank 1: broken"});
+  f.pass(7s);
+  REQUIRE(f.told->saves.size() == 1);
+  CHECK(f.told->saves[0].wanted == MomentsWanted::before);
+  CHECK(f.told->updates.size() == 1);
+  f.say_moments(0);
+  REQUIRE(f.told->updates.size() == 2);
+  CHECK(f.told->states == 2);
+  CHECK(f.told->updates[1].gradients.front().generation == 2);
+  f.copy_moments(1);
+  f.answer();
+  CHECK(f.all.heard->updates.size() == 1);
+}
