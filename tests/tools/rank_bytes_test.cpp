@@ -15,7 +15,7 @@ using namespace troupe;
 namespace {
 
 constexpr int64_t kObservations = 4, kShards = 4;
-constexpr uint64_t kUpdates = 200;
+constexpr uint64_t kUpdates = 40;
 
 struct Division {
   int64_t ranks = 1, zero = 0;
