@@ -58,6 +58,8 @@ void abandon(RankTrainerState& st) {
 void on_state(RankSelf self, const RankState& state) {
   auto& st = self->state;
   abandon(st);
+  st.attempt = {};  // copies of the one that is given up may still come
+  st.computed = false;
   st.learner->hold_slice(state.rank, state.ranks);
   st.learner->load(*state.learner, state.moments);
   st.kept.divide(state.next.empty() ? std::nullopt : std::optional(state.next.front()));
@@ -74,6 +76,7 @@ std::vector<AdamMoments> moments_wanted(const RankTrainerState& st, MomentsWante
 
 void on_save(RankSelf self, const RankSave& save) {
   auto& st = self->state;
+  if (!self->current_sender()) return;  // the connection is already lost
   send_in_parts(self, caf::actor_cast<RankLead>(self->current_sender()),
                 RankMoments{save.number, moments_wanted(st, save.wanted)}, st.context->config.network.chunk_bytes,
                 st.streams);
@@ -97,6 +100,7 @@ void begin_gradients(RankSelf self, const RankUpdate& update) {
 
 void on_update(RankSelf self, const RankUpdate& update) {
   auto& st = self->state;
+  if (!self->current_sender() || !update.exchange) return;  // the connection is already lost
   if (!std::exchange(st.threads_set, true))
     st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
   TROUPE_CHECK(st.batches.empty(), update.attempt.update, st.attempt.update);

@@ -265,7 +265,9 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
   auto& st = self->state;
   const bool divided_anew = st.slices > 1 && ranks_now(st) != st.slices;
   if (divided_anew || st.recovering || !st.when_there.empty())
-    return with_moments(self, [self, message, progress] { start_update(self, message, progress); });
+    return with_moments(self, [self, message, progress] {
+      if (!self->state.ended) start_update(self, message, progress);
+    });
   start_update(self, message, progress);
 }
 
@@ -287,7 +289,7 @@ void on_rank_misfit(TrainerSelf self, const RankMisfit& misfit) {
 void on_rank_done(TrainerSelf self, const RankDone& done) {
   auto& st = self->state;
   const std::optional<size_t> rank = sending_rank(self);
-  if (!rank || !is_current(st, done.attempt) || st.group->is_done(*rank)) return;
+  if (!rank || !is_current(st, done.attempt) || *rank >= st.group->ranks() || st.group->is_done(*rank)) return;
   st.update->samples += done.samples;
   note_done(self, *rank, done.weights);
 }

@@ -14,7 +14,7 @@ void KeptMoments::divide(std::optional<AdamMoments> next) {
 }
 
 void KeptMoments::begin(AdamMoments own) {
-  if (own_) TROUPE_CHECK(has_copy(), copied_, next_->elements.size());
+  if (own_ || after_) TROUPE_CHECK(has_copy(), copied_, next_->elements.size());
   if (after_) next_ = std::move(after_);
   after_.reset();
   copied_ = 0;

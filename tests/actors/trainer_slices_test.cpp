@@ -81,6 +81,22 @@ TEST_CASE("trainer, slices: a run that is stopped ends when it has the moments o
   CHECK(f.learner->saved_slices.size() == 2);
 }
 
+TEST_CASE("trainer, slices: a run that is stopped while an update waits for the moments of all ranks ends without it") {
+  RankedTrainer f(divided(100, 1));
+  f.join();
+  f.stage();
+  f.answer();
+  f.stage();
+  f.all.tell(f.trainer, Stop{"enough"});
+  f.run();
+  CHECK(f.all.heard->ended.empty());
+  f.say_moments(1);
+  REQUIRE(f.all.heard->ended.size() == 1);
+  CHECK(f.all.heard->ended[0].version.number == 1);
+  CHECK(f.told->updates.size() == 1);
+  CHECK(f.all.heard->checkpoints.size() == 2);
+}
+
 TEST_CASE("trainer, slices: a run that loses a rank ends without a checkpoint, whatever it does") {
   for (const std::string when : {"in an update", "between two", "while moments are asked for"}) {
     CAPTURE(when);
