@@ -129,6 +129,15 @@ TEST_CASE("ranks: with divided moments a run saves them all, and one that loses 
   }
 }
 
+TEST_CASE("ranks: samples and states that are too large for one message arrive") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless + set({"network.chunk_bytes=4096"}));
+  CHECK(run.makes_updates(10));
+  CHECK(ranks_of(run).size() == 1);
+  CHECK(run.interrupt() == 130);
+  CHECK_FALSE(log_has(run.folder(), "is gone"));
+}
+
 TEST_CASE("ranks: with copies of the divided moments a run goes on when a rank is lost, and saves them all") {
   const TempFolder folder;
   const std::string path = folder / "run";
