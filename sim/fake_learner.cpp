@@ -122,12 +122,8 @@ Array FakeLearner::gradients_of(ShardRange shards) const {
   return Array::of(gradients);
 }
 
-std::string FakeLearner::name_of_round() const {
-  return "round " + std::to_string(round_) + " of update " + std::to_string(updates_);
-}
-
 Advance FakeLearner::advance() {
-  while (round_ < all_rounds()) {
+  while (round_ < rounds_ + (slices_.divided() ? 2 : 0)) {
     if (open_ == 0) of_slices() ? say_slices() : say_round();
     if (open_ > 0) return Advance::waits;
     ++round_;  // no other rank has anything to say
@@ -142,7 +138,7 @@ void FakeLearner::say_round() {
       part.branches.push_back({branch, gradients_of(branch)});
     say_({round_, open_++}, std::move(part));
   }
-  if (!has_numbers()) return;
+  if (round_ > 0) return;
   RankPart part{held_, {}, {}};
   for (size_t shard = held_.first; shard < held_.end(); ++shard) part.numbers.push_back(numbers_of(shard));
   if (leads_) part.numbers.front().push_back(skipped_ ? 1 : 0);
@@ -168,7 +164,7 @@ void FakeLearner::step() {
 }
 
 void FakeLearner::deliver(const RoundPiece& piece, RoundResult all) {
-  const std::string what = name_of_round();
+  const std::string what = "round " + std::to_string(round_) + " of update " + std::to_string(updates_);
   if (open_ == 0 || piece.round != round_) return world_.violate(what + " has a piece of another round");
   if (of_slices() != all.own.has_value()) {
     world_.violate(what + " has the result of another one");

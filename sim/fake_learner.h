@@ -52,10 +52,8 @@ class FakeLearner final : public Learner {
  private:
   size_t shards() const { return static_cast<size_t>(world_.scenario.config.trainer.shards); }
   bool has_gradients() const { return round_ + 1 == rounds_; }
-  bool has_numbers() const { return round_ == 0; }
   // The rounds of slices come after the others.
   bool of_slices() const { return round_ >= rounds_; }
-  uint64_t all_rounds() const { return rounds_ + (slices_.divided() ? 2 : 0); }
   ShardNumbers numbers_of(size_t shard) const;
   PolicyVersion version() const { return {epoch_, updates_}; }
   // All ranks have had the samples of their shards. Returns how many were trained for the first time.
@@ -71,7 +69,6 @@ class FakeLearner final : public Learner {
   void check_gradients(const Array& all, const std::string& what);
   // The step of the optimizer, once in each update.
   void step();
-  std::string name_of_round() const;
 
   World& world_;
   uint32_t epoch_;

@@ -210,17 +210,14 @@ StepReport AnswerTrainer::apply(std::span<const ShardNumbers> all, const Gradien
   const double used = loss.count / step_.tokens;  // below 1 only if the surrogate is the whole loss
   loss.policy_loss *= used;
   loss.loss *= used;
-  return {loss, train(all_squares)};
-}
-
-// The norm of the gradients. A snapshot may have the memory of the weights, so these are written elsewhere: over the
-// gradients, or where those were freed, to a copy of the weights if there is such a snapshot.
-double AnswerTrainer::train(const GradientSquares& squares) {
+  // A snapshot may have the memory of the weights, so these are written elsewhere: over the gradients, or where those
+  // were freed, to a copy of the weights if there is such a snapshot.
   const LearningRates rates = step_.settings->rates;
   const bool train_policy = step_.settings->loss.train_policy;
-  if (!gradients_.is_paged()) return optimizer_.step_exchanging(gradients_.memory(), rates, train_policy, squares);
-  if (std::isfinite(GradientNorms(squares, train_policy).all)) weights_.detach();
-  return optimizer_.step(gradients_.floats(), rates, train_policy, squares);
+  if (!gradients_.is_paged())
+    return {loss, optimizer_.step_exchanging(gradients_.memory(), rates, train_policy, all_squares)};
+  if (std::isfinite(GradientNorms(all_squares, train_policy).all)) weights_.detach();
+  return {loss, optimizer_.step(gradients_.floats(), rates, train_policy, all_squares)};
 }
 
 Array AnswerTrainer::parameters(ElementRange elements) {

@@ -138,7 +138,6 @@ class AnswerTrainer {
   };
 
   StepReport finish_step();
-  double train(const GradientSquares& squares);
   void cut_step(std::span<const int64_t> groups);
   void begin_parts(std::vector<std::vector<MicroBatch>> parts);
   LossReport accumulate(const MicroBatch& answers);

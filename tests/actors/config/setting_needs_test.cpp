@@ -263,8 +263,8 @@ TEST_CASE("setting_needs: help and documentation name the needs") {
   CHECK(needs_of("network.chunk_bytes") == "only with deterministic false, else ignored");
   CHECK(needs_of("trainer.zero") == "only with trainer.ranks above 1, else ignored");
   CHECK(needs_of("trainer.redundancy") ==
-        "only with trainer.ranks above 1, else ignored, with trainer.zero above 0, with deterministic false, else "
-        "ignored");
+        "only with trainer.zero above 0; only with trainer.ranks above 1, else ignored; only with deterministic false, "
+        "else ignored");
   CHECK(needs_of("network.weights") == "only with deterministic false, else ignored");
   CHECK(needs_of("network.backend") ==
         "only with deterministic false, else ignored; only with trainer.ranks above 1, else ignored");
