@@ -100,13 +100,12 @@ void begin_gradients(RankSelf self, const RankUpdate& update) {
 
 void on_update(RankSelf self, const RankUpdate& update) {
   auto& st = self->state;
-  if (!self->current_sender()) return;  // the connection is already lost
-  if (update.exchange) st.exchange = update.exchange;
-  if (update.batches.empty() || !st.exchange) return;
+  if (!self->current_sender() || !update.exchange) return;  // the connection is already lost
   if (!std::exchange(st.threads_set, true))
     st.context->use_threads(static_cast<int>(st.context->config.trainer.threads));
   TROUPE_CHECK(st.batches.empty(), update.attempt.update, st.attempt.update);
   st.lead = caf::actor_cast<RankLead>(self->current_sender());
+  st.exchange = update.exchange;
   st.attempt = update.attempt;
   st.samples = 0;
   st.computed = false;

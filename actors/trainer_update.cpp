@@ -94,12 +94,10 @@ void begin_attempt(TrainerSelf self) {
     const ShardRange shards = group.shards_of(rank);
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
     for (Rendezvous& each : gradients) each.rank = static_cast<int>(rank);
-    RankUpdate message{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange, gradients};
-    if (payload_bytes(message) > static_cast<size_t>(st.context->config.network.chunk_bytes)) {
-      // An actor of another process is known to CAF alone, which does not read what is sent in parts.
-      tell(self, rank, RankUpdate{group.attempt(), update.progress, shards, {}, std::exchange(message.exchange, {})});
-    }
-    tell(self, rank, std::move(message));
+    // Whole, because CAF alone knows actors of other processes: what is sent in parts cannot have their handles.
+    self->send(
+        st.ranks[rank - 1].actor,
+        RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange, gradients});
   }
   update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
