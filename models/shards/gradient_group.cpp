@@ -106,7 +106,8 @@ class GradientGroup::Exchange {
       result.received[other] = bytes_for(branches_of(other).size(), own);
       parts.push_back({Direction::receive, peer, buffer_of(result.received[other])});
     }
-    for (const GradientBranch& branch : branches) result.mine.push_back({branch.shards, part_of(branch.values, all, own)});
+    for (const GradientBranch& branch : branches)
+      result.mine.push_back({branch.shards, part_of(branch.values, all, own)});
     result.transfer = group_.start_exchange(parts);
     return result;
   }
