@@ -36,8 +36,8 @@ std::vector<BenchTraining::Batch> made_batches(const RunConfig& config) {
   uint64_t index = 0;
   for (BenchTraining::Batch& batch : batches)
     for (int64_t shard = 0; shard < kShards; ++shard, ++index)
-      batch.push_back(made_rollout(*policy, normal_input(kBenchSteps * config.env.rows, kObservations, index),
-                                   kBenchSteps, index));
+      batch.push_back(
+          made_rollout(*policy, normal_input(kBenchSteps * config.env.rows, kObservations, index), kBenchSteps, index));
   return batches;
 }
 
