@@ -78,13 +78,13 @@ template std::vector<char> serialize(caf::actor_system&, const InferenceRequest&
 template std::vector<char> serialize(caf::actor_system&, const InferenceReply&);
 template std::vector<char> serialize(caf::actor_system&, const WorkerReport&);
 template std::vector<char> serialize(caf::actor_system&, const RankState&);
-template std::vector<char> serialize(caf::actor_system&, const RankUpdate&);
+template std::vector<char> serialize(caf::actor_system&, const RankSamples&);
 template std::vector<char> serialize(caf::actor_system&, const RankSaid&);
 template std::vector<char> serialize(caf::actor_system&, const RoundSaid&);
 template std::vector<char> serialize(caf::actor_system&, const RankCopy&);
 template std::vector<char> serialize(caf::actor_system&, const RankMoments&);
 template RankState deserialize(caf::actor_system&, const std::vector<char>&);
-template RankUpdate deserialize(caf::actor_system&, const std::vector<char>&);
+template RankSamples deserialize(caf::actor_system&, const std::vector<char>&);
 template RankSaid deserialize(caf::actor_system&, const std::vector<char>&);
 template RoundSaid deserialize(caf::actor_system&, const std::vector<char>&);
 template RankCopy deserialize(caf::actor_system&, const std::vector<char>&);
@@ -126,10 +126,6 @@ size_t bytes_of(const std::vector<ShardNumbers>& numbers, const std::vector<Arra
   return bytes;
 }
 
-}  // namespace
-
-namespace {
-
 size_t bytes_of(const AdamMoments& moments) { return moments.first.bytes() + moments.second.bytes(); }
 size_t bytes_of(const std::vector<AdamMoments>& slices) {
   size_t bytes = 0;
@@ -146,9 +142,9 @@ size_t payload_bytes(const RankState& state) {
   return bytes;
 }
 
-size_t payload_bytes(const RankUpdate& update) {
+size_t payload_bytes(const RankSamples& samples) {
   size_t bytes = 0;
-  for (const auto& batch : update.batches)
+  for (const auto& batch : samples.batches)
     for (const RolloutUnits& units : batch->parts)
       bytes += payload_bytes(RolloutMessage{units.rollout}) + units.indices.size() * sizeof(int32_t);
   return bytes;

@@ -5,10 +5,10 @@
 // Plain logic; one thread each.
 //
 // Every message to a run or by way of it, and what bounds it:
-//  - InferenceRequest, InferenceReply, RolloutMessage, WorkerReport to replay, RankSaid and RankMoments: in parts
-//    above network.chunk_bytes. Beside the payload they have names, shapes and counts: a few kilobytes.
+//  - InferenceRequest, InferenceReply, RolloutMessage, WorkerReport to replay, RankSaid, RankCopy and RankMoments: in
+//    parts above network.chunk_bytes. Beside the payload they have names, shapes and counts: a few kilobytes.
 //  - WorkerReport to stats: without unfinished rollouts; its error text has at most kMostErrorBytes.
-//  - EnvironmentsFailing, and the error with which an actor ends: a text of at most kMostErrorBytes.
+//  - EnvironmentsFailing, GradientsFailed, and the error with which an actor ends: a text of at most kMostErrorBytes.
 //  - InferenceReport: two arrays of at most 4096 numbers.
 //  - ServeRequest, RankReady: a name and a shape for each tensor of the model, at most kMostSequences
 //  (runtime/caf/frame_reader.h)
@@ -82,7 +82,7 @@ size_t payload_bytes(const InferenceRequest& request);
 size_t payload_bytes(const InferenceReply& reply);
 size_t payload_bytes(const WorkerReport& report);
 size_t payload_bytes(const RankState& state);
-size_t payload_bytes(const RankUpdate& update);
+size_t payload_bytes(const RankSamples& samples);
 size_t payload_bytes(const RankSaid& said);
 size_t payload_bytes(const RoundSaid& said);
 size_t payload_bytes(const RankCopy& copy);
@@ -93,7 +93,7 @@ inline PartOf part_of(const InferenceRequest&) { return PartOf::request; }
 inline PartOf part_of(const InferenceReply&) { return PartOf::reply; }
 inline PartOf part_of(const WorkerReport&) { return PartOf::report; }
 inline PartOf part_of(const RankState&) { return PartOf::rank_state; }
-inline PartOf part_of(const RankUpdate&) { return PartOf::rank_update; }
+inline PartOf part_of(const RankSamples&) { return PartOf::rank_samples; }
 inline PartOf part_of(const RankSaid&) { return PartOf::rank_said; }
 inline PartOf part_of(const RoundSaid&) { return PartOf::round_said; }
 inline PartOf part_of(const RankCopy&) { return PartOf::rank_copy; }

@@ -64,6 +64,12 @@ void on_said(ExchangeSelf self, const caf::actor_addr& sender, const RankSaid& s
   std::optional<RoundResult> all;
   try {
     TROUPE_CHECK(said.part.shards == *shards, said.part.shards.first, said.part.shards.count);
+    if (st.pieces && !said.part.branches.empty()) {
+      TROUPE_CHECK(said.piece.piece < st.pieces->count(), said.piece.piece, st.pieces->count());
+      const size_t elements = st.pieces->range(said.piece.piece).size();
+      const int64_t size = said.part.branches.front().values.size();
+      TROUPE_CHECK(size == static_cast<int64_t>(elements), size, elements);
+    }
     all = st.rounds->say(said.piece, said.part);
   } catch (const InvariantError& error) {
     return self->send(st.owner, RankMisfit{sender, error.what()});

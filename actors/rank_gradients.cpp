@@ -1,9 +1,11 @@
 #include "actors/rank_gradients.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "actors/rank_group.h"
+#include "runtime/caf/system.h"
 
 namespace troupe {
 
@@ -37,15 +39,16 @@ void RankGradients::begin(const Attempt& attempt, const Rendezvous& group, const
         deliver(RoundSaid{{update_, piece.update}, piece.at, std::move(all)});
       },
       [fail = std::move(fail), generation = group.generation](const TransferError& error) {
-        fail(GradientsFailed{generation, error.what()});
+        fail(GradientsFailed{generation, std::string(error.what()).substr(0, kMostErrorBytes)});
       });
 }
 
 // What the group still calls back is of an attempt before, or of a group before.
 void RankGradients::leave() {
   if (!group_) return;
-  if (end_.valid()) end_.wait();
-  end_ = std::async(std::launch::async, [group = std::move(group_)]() mutable { group.reset(); });
+  std::erase_if(ends_,
+                [](const auto& end) { return end.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+  ends_.push_back(std::async(std::launch::async, [group = std::move(group_)]() mutable { group.reset(); }));
 }
 
 }  // namespace troupe

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/config/run_config.h"
 #include "actors/messages/ranks.h"
@@ -31,7 +32,7 @@ class RankGradients {
   // The address at which the ranks meet, if this is rank 0's. Throws ConfigError when it cannot be bound.
   Rendezvous host() { return backend_->host(); }
   // An attempt begins whose gradients travel over this group. It is joined if it is another one than before; then the
-  // functions are called for it. Blocks only if the one before the last has not ended yet.
+  // functions are called for it.
   void begin(const Attempt& attempt, const Rendezvous& group, const GradientDivision& division, Deliver deliver,
              Fail fail);
   // An attempt begins whose gradients do not travel over a group.
@@ -48,7 +49,7 @@ class RankGradients {
   Rendezvous joined_;
   // Last, because their threads use the members above.
   std::unique_ptr<GradientGroup> group_;
-  std::future<void> end_;  // of the group before, which takes long if it is just connecting with a lost rank
+  std::vector<std::future<void>> ends_;  // of groups before: long where one is just connecting with a lost rank
 };
 
 }  // namespace troupe

@@ -19,6 +19,15 @@ bool keeps_copies(const RunConfig& config) {
   return divides_moments(config) && !config.deterministic && config.trainer.redundancy == "neighbour";
 }
 
+std::vector<AdamMoments> moments_wanted(MomentsWanted wanted, const Learner& learner, const KeptMoments& kept) {
+  switch (wanted) {
+    case MomentsWanted::own: return {learner.moments()};
+    case MomentsWanted::after: return kept.after(learner.moments());
+    case MomentsWanted::before: return kept.before();
+  }
+  throw InvariantError("no kind of moments");
+}
+
 void RankGroup::begin(uint64_t update, size_t ranks) {
   attempt_ = {update, attempt_.number + 1};
   done_.assign(ranks, {});

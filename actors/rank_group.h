@@ -9,6 +9,8 @@
 
 #include "actors/config/run_config.h"
 #include "actors/messages/ranks.h"
+#include "models/policy.h"
+#include "models/shards/kept_moments.h"
 
 namespace troupe {
 
@@ -19,6 +21,9 @@ ShardRange shards_of_rank(size_t rank, size_t ranks, size_t shards);
 // the next rank, so that the loss of a rank loses none.
 bool divides_moments(const RunConfig& config);
 bool keeps_copies(const RunConfig& config);
+
+// The moments that a rank sends when it is asked for them.
+std::vector<AdamMoments> moments_wanted(MomentsWanted wanted, const Learner& learner, const KeptMoments& kept);
 
 class RankGroup {
  public:

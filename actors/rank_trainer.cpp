@@ -65,21 +65,12 @@ void on_state(RankSelf self, const RankState& state) {
   st.kept.divide(state.next.empty() ? std::nullopt : std::optional(state.next.front()));
 }
 
-std::vector<AdamMoments> moments_wanted(const RankTrainerState& st, MomentsWanted wanted) {
-  switch (wanted) {
-    case MomentsWanted::own: return {st.learner->moments()};
-    case MomentsWanted::after: return st.kept.after(st.learner->moments());
-    case MomentsWanted::before: return st.kept.before();
-  }
-  throw InvariantError("no kind of moments");
-}
-
 void on_save(RankSelf self, const RankSave& save) {
   auto& st = self->state;
   if (!self->current_sender()) return;  // the connection is already lost
   send_in_parts(self, caf::actor_cast<RankLead>(self->current_sender()),
-                RankMoments{save.number, moments_wanted(st, save.wanted)}, st.context->config.network.chunk_bytes,
-                st.streams);
+                RankMoments{save.number, moments_wanted(save.wanted, *st.learner, st.kept)},
+                st.context->config.network.chunk_bytes, st.streams);
 }
 
 void begin_gradients(RankSelf self, const RankUpdate& update) {
@@ -111,8 +102,9 @@ void on_update(RankSelf self, const RankUpdate& update) {
   st.computed = false;
   begin_gradients(self, update);
   if (keeps_copies(st.context->config)) st.kept.begin(st.learner->moments());
+  TROUPE_CHECK(st.drawn.attempt == update.attempt, st.drawn.attempt.number, update.attempt.number);
   std::vector<StagedBatch*> batches;
-  for (const auto& batch : update.batches) {
+  for (const auto& batch : std::exchange(st.drawn.batches, {})) {
     batches.push_back(st.batches.emplace_back(st.stager->stage(*batch)).get());
     st.samples += batches.back()->samples;
   }
@@ -134,7 +126,7 @@ void on_part(RankSelf self, const Part& part) {
   if (!whole) return;
   switch (part.of) {
     case PartOf::rank_state: return on_state(self, deserialize<RankState>(self->system(), *whole));
-    case PartOf::rank_update: return on_update(self, deserialize<RankUpdate>(self->system(), *whole));
+    case PartOf::rank_samples: self->state.drawn = deserialize<RankSamples>(self->system(), *whole); return;
     case PartOf::rank_copy: return on_copy(self, deserialize<RankCopy>(self->system(), *whole));
     case PartOf::round_said: return on_round(self, deserialize<RoundSaid>(self->system(), *whole));
     default: TROUPE_CHECK(false, static_cast<int>(part.of));
@@ -158,6 +150,7 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
   });
   return {
       [self](const RankState& state) { on_state(self, state); },
+      [self](const RankSamples& samples) { self->state.drawn = samples; },
       [self](const RankUpdate& update) { on_update(self, update); },
       [self](const RoundSaid& said) { on_round(self, said); },
       [self](const RankCopy& copy) { on_copy(self, copy); },

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,9 +30,10 @@ struct RankTrainerState {
   std::shared_ptr<const Stager> stager;
   RankLead lead;
   ExchangeService exchange;
-  PartAssembler parts;  // of rank 0
+  PartAssembler parts{std::numeric_limits<size_t>::max()};  // of rank 0
   uint64_t streams = 0;
   bool threads_set = false;
+  RankSamples drawn;  // of the attempt that begins next
   // The update under way, or the last one.
   Attempt attempt;
   uint64_t samples = 0;

@@ -102,6 +102,7 @@ struct TrainerState {
   Rendezvous gradient_group;                    // of the last attempt
   std::vector<caf::actor_addr> gradient_ranks;  // which are in it besides this one
   bool gradients_failed = false;                // the next attempt needs another one
+  int gradient_failures = 0;                    // since the last update that was complete
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments

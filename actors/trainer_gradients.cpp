@@ -15,6 +15,9 @@ namespace troupe {
 
 namespace {
 
+// In one update, of groups without a lost rank.
+constexpr int kMostFailures = 3;
+
 // Those of the attempt that begins.
 std::vector<caf::actor_addr> ranks_of_attempt(const TrainerState& st) {
   std::vector<caf::actor_addr> result;
@@ -70,6 +73,10 @@ void on_gradients_failed(TrainerSelf self, const GradientsFailed& failed) {
   }
   if (!st.update || st.recovering) return;
   const std::string what = "the ranks could not exchange gradients (" + failed.error + ")";
+  if (++st.gradient_failures == kMostFailures)
+    throw std::runtime_error(what + ", " + std::to_string(kMostFailures) + " times in this update; network.backend " +
+                             st.context->config.network.backend +
+                             " needs connections between all ranks, \"messages\" only those with rank 0");
   if (!divides_moments(st.context->config) || keeps_copies(st.context->config))
     log_warn("trainer", what + "; the update begins again");
   else

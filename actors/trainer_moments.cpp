@@ -21,15 +21,6 @@ std::runtime_error lost_moments(const TrainerState& st, const std::string& lost)
                             " a part of the optimizer's state: the same command resumes from the last checkpoint");
 }
 
-std::vector<AdamMoments> own_moments(const TrainerState& st, MomentsWanted wanted) {
-  switch (wanted) {
-    case MomentsWanted::own: return {st.learner->moments()};
-    case MomentsWanted::after: return st.kept.after(st.learner->moments());
-    case MomentsWanted::before: return st.kept.before();
-  }
-  throw InvariantError("no kind of moments");
-}
-
 void go_on(TrainerSelf self) {
   auto& st = self->state;
   if (!st.asked.empty()) return;
@@ -45,7 +36,7 @@ void go_on(TrainerSelf self) {
 
 void gather(TrainerSelf self, MomentsWanted wanted) {
   auto& st = self->state;
-  st.moments = own_moments(st, wanted);
+  st.moments = moments_wanted(wanted, *st.learner, st.kept);
   st.asked.clear();
   ++st.saves;
   for (const TrainerState::Rank& rank : st.ranks) {

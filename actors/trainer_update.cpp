@@ -47,6 +47,7 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
     throw std::runtime_error("rank " + std::to_string(*other) + " has other weights than rank 0 after update " +
                              std::to_string(st.version.number + 1) +
                              ": ranks need processors of the same kind and the same number of trainer.threads");
+  st.gradient_failures = 0;
   TrainerUpdate update = *std::exchange(st.update, std::nullopt);
   const std::chrono::duration<double> exchange = update.sending + (self->clock().now() - update.computed);
   auto report = std::make_shared<UpdateReport>(*update.report);
@@ -94,10 +95,8 @@ void begin_attempt(TrainerSelf self) {
     const ShardRange shards = group.shards_of(rank);
     const auto drawn = std::span(update.batch.drawn).subspan(shards.first, shards.count);
     for (Rendezvous& each : gradients) each.rank = static_cast<int>(rank);
-    // Whole, because CAF alone knows actors of other processes: what is sent in parts cannot have their handles.
-    self->send(
-        st.ranks[rank - 1].actor,
-        RankUpdate{group.attempt(), update.progress, shards, {drawn.begin(), drawn.end()}, st.exchange, gradients});
+    tell(self, rank, RankSamples{group.attempt(), {drawn.begin(), drawn.end()}});
+    self->send(st.ranks[rank - 1].actor, RankUpdate{group.attempt(), update.progress, shards, st.exchange, gradients});
   }
   update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
@@ -165,6 +164,9 @@ void start_ranks(TrainerSelf self) {
   const TrainerConfig& config = st.context->config.trainer;
   if (config.ranks == 1) return;
   st.group.emplace(static_cast<size_t>(config.shards));
+  // A rank sends moments of at most all parameters, and a copy of as many.
+  constexpr size_t kMoments = 2 * sizeof(float), kRest = 1 << 20;
+  st.parts = PartAssembler(2 * kMoments * st.learner->trained_elements() + kRest);
   st.exchange = spawn_on(self->system(), st.context->threads, rank_exchange, st.context, ExchangeOwner(self));
   self->link_to(st.exchange);  // neither goes on without the other
   st.learner->say_to([self](const RoundPiece& piece, RankPart part) {

@@ -135,17 +135,18 @@ caf::message Link::as_received(caf::message content) {
     update.exchange = far(exchange);
     return caf::make_message(std::move(update));
   }
-  through_wire<RankState>(system_, content) || through_wire<RoundSaid>(system_, content) ||
-      through_wire<RankSaid>(system_, content) || through_wire<RankCopy>(system_, content) ||
-      through_wire<RankDone>(system_, content) || through_wire<RankSave>(system_, content) ||
-      through_wire<RankMoments>(system_, content) || through_wire<InferenceRequest>(system_, content) ||
-      through_wire<InferenceReply>(system_, content) || through_wire<RolloutMessage>(system_, content) ||
-      through_wire<WorkerReport>(system_, content) || through_wire<WorkerHello>(system_, content) ||
-      through_wire<Credits>(system_, content) || through_wire<Part>(system_, content) ||
-      through_wire<Pause>(system_, content) || through_wire<EnvironmentsFailing>(system_, content) ||
-      through_wire<JoinRequest>(system_, content) || through_wire<Invitation>(system_, content) ||
-      through_wire<Expelled>(system_, content) || through_wire<Serving>(system_, content) ||
-      through_wire<Applied>(system_, content) || through_wire<InferenceReport>(system_, content);
+  through_wire<RankState>(system_, content) || through_wire<RankSamples>(system_, content) ||
+      through_wire<RoundSaid>(system_, content) || through_wire<RankSaid>(system_, content) ||
+      through_wire<RankCopy>(system_, content) || through_wire<RankDone>(system_, content) ||
+      through_wire<RankSave>(system_, content) || through_wire<RankMoments>(system_, content) ||
+      through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
+      through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
+      through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||
+      through_wire<Part>(system_, content) || through_wire<Pause>(system_, content) ||
+      through_wire<EnvironmentsFailing>(system_, content) || through_wire<JoinRequest>(system_, content) ||
+      through_wire<Invitation>(system_, content) || through_wire<Expelled>(system_, content) ||
+      through_wire<Serving>(system_, content) || through_wire<Applied>(system_, content) ||
+      through_wire<InferenceReport>(system_, content);
   return content;
 }
 

@@ -19,7 +19,7 @@
 namespace troupe {
 
 // A process with another number is refused when it joins a run or sends a SpawnRequest.
-constexpr uint32_t kProtocolVersion = 19;
+constexpr uint32_t kProtocolVersion = 20;
 
 struct Stop {
   std::string reason;

@@ -95,7 +95,7 @@ enum class PartOf : uint8_t {
   rollout = 2,
   report = 3,
   rank_state = 4,
-  rank_update = 5,
+  rank_samples = 5,
   rank_said = 6,
   round_said = 7,
   rank_moments = 8,

@@ -113,25 +113,37 @@ struct RankState {
   }
 };
 
+// From rank 0, before the RankUpdate of the attempt: the batches of its shards. By itself, because it travels in parts,
+// and only CAF can read the handles of actors of other processes.
+struct RankSamples {
+  Attempt attempt;
+  std::vector<std::shared_ptr<const SuperBatch>> batches;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankSamples& x) {
+    std::vector<WireShared<SuperBatch>> batches;
+    for (const auto& batch : x.batches) batches.push_back({batch});
+    return f(caf::meta::type_name("RankSamples"), x.attempt, batches, caf::meta::load_callback([&]() -> caf::error {
+               x.batches.clear();
+               for (const auto& batch : batches) x.batches.push_back(batch.object);
+               return caf::none;
+             }));
+  }
+};
+
 // From rank 0: compute these shards of an update.
 struct RankUpdate {
   Attempt attempt;
   double progress = 0;
   ShardRange shards;
-  std::vector<std::shared_ptr<const SuperBatch>> batches;  // of these shards
   ExchangeService exchange;
   std::vector<Rendezvous> gradients = {};  // the process group that exchanges them, or none
 
   template <class I> friend typename I::result_type inspect(I& f, RankUpdate& x) {
     WireDouble progress = x.progress;
-    std::vector<WireShared<SuperBatch>> batches;
-    for (const auto& batch : x.batches) batches.push_back({batch});
-    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, batches, x.exchange, x.gradients,
+    return f(caf::meta::type_name("RankUpdate"), x.attempt, progress, x.shards, x.exchange, x.gradients,
              caf::meta::load_callback([&]() -> caf::error {
                if (x.gradients.size() > 1) return caf::sec::invalid_argument;
                x.progress = progress;
-               x.batches.clear();
-               for (const auto& batch : batches) x.batches.push_back(batch.object);
                return caf::none;
              }));
   }
@@ -194,9 +206,9 @@ struct RankMoments {
 // What the other ranks tell rank 0 beside the rounds, and it them.
 using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>,
                                   caf::reacts_to<GradientsFailed>, caf::reacts_to<Part>>;
-using RankActor =
-    caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankUpdate>, caf::reacts_to<RoundSaid>,
-                     caf::reacts_to<RankCopy>, caf::reacts_to<RankSave>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
+using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankSamples>, caf::reacts_to<RankUpdate>,
+                                   caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankSave>,
+                                   caf::reacts_to<Part>, caf::reacts_to<Stop>>;
 
 // How a rank process says in a JoinRequest what it is.
 inline constexpr const char* kRankKind = "rank";

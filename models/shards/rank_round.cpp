@@ -40,6 +40,23 @@ void RankRound::add(RankPart part) {
   TROUPE_CHECK(shards.count > 0 && shards.end() <= shards_, shards.first, shards.count, shards_);
   TROUPE_CHECK(part.numbers.empty() || part.numbers.size() == shards.count, part.numbers.size(), shards.count);
   TROUPE_CHECK(part.data.empty() || part.data.size() == shards.count, part.data.size(), shards.count);
+  if (!part.branches.empty()) {
+    TROUPE_CHECK(std::ranges::equal(part.branches, branches_of(shards, shards_), {}, &GradientBranch::shards),
+                 shards.first, part.branches.size());
+    const Array& first = part.branches.front().values;
+    for (const GradientBranch& branch : part.branches)
+      TROUPE_CHECK(branch.values.dtype() == DType::f32 && branch.values.size() == first.size(), branch.shards.first,
+                   branch.values.size(), first.size());
+  }
+  if (!parts_.empty()) {  // all ranks say the same kinds of things
+    const RankPart& other = parts_.front();
+    TROUPE_CHECK(part.numbers.empty() == other.numbers.empty() && part.data.empty() == other.data.empty() &&
+                     part.branches.empty() == other.branches.empty(),
+                 shards.first, other.shards.first);
+    if (!part.branches.empty())
+      TROUPE_CHECK(part.branches.front().values.size() == other.branches.front().values.size(), shards.first,
+                   part.branches.front().values.size(), other.branches.front().values.size());
+  }
   for (const RankPart& other : parts_)
     TROUPE_CHECK(shards.end() <= other.shards.first || other.shards.end() <= shards.first, shards.first,
                  other.shards.first);

@@ -16,7 +16,7 @@ class PagedBlock {
   size_t bytes() const { return memory_.get_deleter().bytes; }
   // The same memory as numbers; what is left of the bytes is left out.
   std::span<float> floats() const { return {reinterpret_cast<float*>(memory_.get()), bytes() / sizeof(float)}; }
-  // Makes the bytes [begin, end) 0. The pages that lie in them as a whole take no memory any more.
+  // Sets the bytes [begin, end) to 0. Pages that lie completely inside that range go back to the system.
   void clear(size_t begin, size_t end);
 
  private:

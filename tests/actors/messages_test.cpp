@@ -361,11 +361,13 @@ TEST_CASE("messages: a state of a learner and the shards of an update survive se
   rollout->grid().returns = odd_floats();
   const auto batch = std::make_shared<const SuperBatch>(
       SuperBatch{4, 5, 6, 7, {{rollout, {0, 2}, UnitKind::column}, {rollout, {9}, UnitKind::sample}}});
-  const RankUpdate update = f.round_trip(RankUpdate{{4, 1}, 0.25, {2, 1}, {batch}});
+  const RankUpdate update = f.round_trip(RankUpdate{{4, 1}, 0.25, {2, 1}});
   CHECK(update.progress == 0.25);
   CHECK(update.shards == ShardRange{2, 1});
-  REQUIRE(update.batches.size() == 1);
-  const SuperBatch& same = *update.batches[0];
+  const RankSamples samples = f.round_trip(RankSamples{{4, 1}, {batch}});
+  CHECK(samples.attempt == Attempt{4, 1});
+  REQUIRE(samples.batches.size() == 1);
+  const SuperBatch& same = *samples.batches[0];
   CHECK(same.index == 4);
   CHECK(same.least_version == 7);
   REQUIRE(same.parts.size() == 2);

@@ -119,6 +119,7 @@ class RoundLearner final : public Learner {
 struct Told {
   int states = 0;
   RankState state;  // the last one
+  std::vector<RankSamples> samples;
   std::vector<RankUpdate> updates;
   std::vector<RankSave> saves;
   std::vector<RoundSaid> rounds;
@@ -132,6 +133,7 @@ inline caf::behavior rank_peer(caf::stateful_actor<PeerState>*, Told* told) {
       },
       [told](const RankSave& save) { told->saves.push_back(save); },
       [](const RankCopy&) {},
+      [told](const RankSamples& samples) { told->samples.push_back(samples); },
       [told](const RankUpdate& update) { told->updates.push_back(update); },
       [told](const RoundSaid& said) { told->rounds.push_back(said); },
       [](const Stop&) {},

@@ -35,7 +35,9 @@ TEST_CASE("trainer, ranks: each computes its shards, and the update ends when al
   CHECK(f.told->states == 1);
   REQUIRE(f.told->updates.size() == 1);
   CHECK(f.told->updates[0].shards == ShardRange{1, 2});
-  CHECK(f.told->updates[0].batches.size() == 2);
+  REQUIRE(f.told->samples.size() == 1);
+  CHECK(f.told->samples[0].attempt == f.attempt());
+  CHECK(f.told->samples[0].batches.size() == 2);
   CHECK(f.told->rounds.empty());
   CHECK(f.all.heard->updates.empty());
   f.say(RankSaid{f.attempt(), {}, {{1, 2}, {{1}, {2}}, {}}});
@@ -215,6 +217,24 @@ TEST_CASE("trainer, ranks: gradients have a process group, which is another one 
   f.stage();
   CHECK(group() == wanted(3));
   CHECK(f.told->states == 2);
+}
+
+TEST_CASE("trainer, ranks: an update whose gradients fail again and again ends the run") {
+  RankedTrainer f(limited(0, 100));
+  f.context->make_gradient_backend = [backend = make_in_process_backend()](const std::string&) { return backend; };
+  f.join();
+  f.stage();
+  f.answer();
+  f.stage();
+  for (uint64_t generation = 1; generation <= 3; ++generation) {
+    CHECK(f.told->updates.size() == 1 + generation);
+    CHECK(f.told->updates.back().gradients.front().generation == generation);
+    f.send(f.trainer, GradientsFailed{generation, "rank 1: broken"});
+    f.pass(7s);
+  }
+  CHECK(f.told->updates.size() == 4);  // it did not begin again
+  f.stage();                           // to nobody
+  CHECK(f.all.heard->updates.size() == 1);
 }
 
 TEST_CASE("trainer, ranks: a lost rank ends the process group, and one rank alone needs none") {

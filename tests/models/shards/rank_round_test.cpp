@@ -91,8 +91,19 @@ TEST_CASE("rank_round: parts that do not fit together are refused") {
   round.add({{0, 2}, {{1}, {2}}, {{{0, 2}, Array::of<float>({1}, {1})}}});
   CHECK_THROWS_AS(round.add({{1, 1}, {{1}}, {}}), InvariantError);
   CHECK_THROWS_AS(round.result(), InvariantError);
-  round.add({{2, 1}, {}, {{{2, 1}, Array::of<float>({2}, {1, 1})}}});
-  CHECK_THROWS_AS(round.result(), InvariantError);
+  const auto branch = [](ShardRange shards, size_t size) {
+    return GradientBranch{shards, Array(DType::f32, {static_cast<int64_t>(size)})};
+  };
+  CHECK_THROWS_AS(round.add({{2, 1}, {{3}}, {branch({2, 1}, 2)}}), InvariantError);  // of another size
+  CHECK_THROWS_AS(round.add({{2, 1}, {}, {branch({2, 1}, 1)}}), InvariantError);     // without numbers
+  CHECK_THROWS_AS(round.add({{2, 1}, {{3}}, {}}), InvariantError);                   // without gradients
+  CHECK_THROWS_AS(round.add({{2, 1}, {{3}}, {branch({0, 3}, 1)}}), InvariantError);  // of other shards
+  CHECK_THROWS_AS(round.add({{2, 1}, {{3}}, {branch({2, 1}, 1), branch({2, 1}, 1)}}), InvariantError);
+  CHECK_THROWS_AS(round.add({{2, 1}, {{3}}, {{{2, 1}, Array(DType::f64, {1})}}}), InvariantError);
+  round.add({{2, 1}, {{3}}, {branch({2, 1}, 1)}});  // nothing of those has remained
+  CHECK(round.result().numbers == std::vector<ShardNumbers>{{1}, {2}, {3}});
+  RankRound several(3);
+  CHECK_THROWS_AS(several.add({{1, 2}, {}, {branch({1, 1}, 1), branch({2, 1}, 2)}}), InvariantError);
 }
 
 TEST_CASE("rank_round: where rounds are exchanged elsewhere, a later round follows those that are complete") {

@@ -118,26 +118,10 @@ TEST_CASE("nccl: an exchange that is never launched, or whose kernel never ends,
 }
 
 TEST_CASE("nccl: a remote error ends an exchange that hangs") {
-  const Bench bench;
-  fake_gpu::set_faults({.kernels_hang = true});
-  std::latch begun(3);
-  const Action action = [&](ProcessGroup& group) {
+  check_remote_error([](ProcessGroup& group, const auto& wait) {
     const Memory memory(group, kPiece);
-    const auto transfer = group.start_exchange(memory.parts);
-    begun.arrive_and_wait();
-    transfer->wait(kForever);
-  };
-  std::jthread failing([&] {
-    begun.arrive_and_wait();
-    fake_gpu::fail_communicators(ncclRemoteError);
+    wait(*group.start_exchange(memory.parts));
   });
-  bool remote = false;
-  for (const Error& error : run({action, action})) {
-    REQUIRE(error);
-    CHECK(error->kind() == Kind::peer_lost);
-    remote |= text_of(error) == "NCCL: remote process exited or there was a network error";
-  }
-  CHECK(remote);  // the other rank may see first that this one has left
 }
 
 TEST_CASE("nccl: a receive of another size than its send is an error") {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <latch>
 #include <optional>
 #include <string>
 #include <thread>
@@ -61,5 +62,31 @@ inline std::vector<Error> run(const std::vector<Action>& actions, std::chrono::m
 }
 
 inline std::string text_of(const Error& error) { return error ? error->what() : ""; }
+
+// Two ranks wait in a kernel that hangs until NCCL reports a remote error, which ends the wait. `begin` starts a
+// transfer of a group, and calls its other argument with it while the memory of the transfer exists.
+inline void check_remote_error(
+    const std::function<void(ProcessGroup& group, const std::function<void(Transfer&)>& wait)>& begin) {
+  const Bench bench;
+  fake_gpu::set_faults({.kernels_hang = true});
+  std::latch begun(3);
+  const Action action = [&](ProcessGroup& group) {
+    begin(group, [&](Transfer& transfer) {
+      begun.arrive_and_wait();
+      transfer.wait(kForever);
+    });
+  };
+  std::jthread failing([&] {
+    begun.arrive_and_wait();
+    fake_gpu::fail_communicators(ncclRemoteError);
+  });
+  bool remote = false;
+  for (const Error& error : run({action, action})) {
+    REQUIRE(error);
+    CHECK(error->kind() == TransferError::Kind::peer_lost);
+    remote |= text_of(error) == "NCCL: remote process exited or there was a network error";
+  }
+  CHECK(remote);  // the other rank may see first that this one has left
+}
 
 }  // namespace troupe::test

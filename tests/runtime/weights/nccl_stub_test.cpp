@@ -173,26 +173,10 @@ TEST_CASE("nccl: the error of a rank that waits in vain has the root's number") 
 }
 
 TEST_CASE("nccl: a remote error ends a broadcast that hangs") {
-  const Bench bench;
-  fake_gpu::set_faults({.kernels_hang = true});
-  std::latch begun(3);
-  const Action action = [&](ProcessGroup& group) {
+  check_remote_error([](ProcessGroup& group, const auto& wait) {
     std::vector<uint8_t> memory(kPiece);
-    const auto transfer = group.start_broadcast({memory.data(), memory.size()}, 0);
-    begun.arrive_and_wait();
-    transfer->wait(kForever);
-  };
-  std::jthread failing([&] {
-    begun.arrive_and_wait();
-    fake_gpu::fail_communicators(ncclRemoteError);
+    wait(*group.start_broadcast({memory.data(), memory.size()}, 0));
   });
-  bool remote = false;
-  for (const Error& error : run({action, action})) {
-    REQUIRE(error);
-    CHECK(error->kind() == Kind::peer_lost);
-    remote |= text_of(error) == "NCCL: remote process exited or there was a network error";
-  }
-  CHECK(remote);  // the other rank may see first that this one has left
 }
 
 TEST_CASE("nccl: a stop ends a broadcast that hangs") {
