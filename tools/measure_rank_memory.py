@@ -95,7 +95,8 @@ def main():
         first = first or ranks
         texts = []
         for rank, ((used, largest), (used_first, largest_first)) in enumerate(zip(ranks, first, strict=True)):
-            texts.append(f"rank {rank}: {used:.0f} in use ({used_first - used:.0f} less), {largest:.0f} at most ({largest_first - largest:.0f} less)")
+            less = f"({used_first - used:.0f} less), {largest:.0f} at most ({largest_first - largest:.0f} less)"
+            texts.append(f"rank {rank}: {used:.0f} in use {less}")
         print(f"{' '.join(str(value) for value in way.values()):12} {'; '.join(texts)}")
 
 
