@@ -37,6 +37,7 @@ class ShardGradients {
 
   // As ShardLeaves has them.
   void hold(ShardRange mine) {
+    if (mine == leaves_.mine() && sums_.size() == leaves_.places()) return;  // keeps the memory of sums
     leaves_.hold(mine);
     sums_.clear();
     sums_.resize(leaves_.places());

@@ -44,8 +44,9 @@ UpdateForm::UpdateForm(const TrainerConfig& config, Replica& replica, const Algo
 }
 
 void UpdateForm::hold_shards(ShardRange shards) {
-  leaves_.hold(shards);
   shards_.assign(shards.count, {});
+  if (shards == leaves_.mine()) return;  // keeps the memory of sums
+  leaves_.hold(shards);
   sums_.clear();
   sums_.resize(leaves_.places());
 }
