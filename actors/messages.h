@@ -15,6 +15,7 @@
 #include "actors/messages/experience.h"
 #include "actors/messages/inference.h"
 #include "actors/messages/local.h"
+#include "actors/messages/rank_exchange.h"
 #include "actors/messages/ranks.h"
 #include "actors/messages/scoring.h"
 #include "actors/messages/weights.h"

@@ -226,33 +226,4 @@ struct RankReady {
   }
 };
 
-// To the exchange, from rank 0 in the same process: an attempt at an update begins.
-struct ExchangeAttempt {
-  struct Rank {
-    RankActor actor;
-    ShardRange shards;
-  };
-  Attempt attempt;
-  ShardRange own;  // of rank 0
-  std::vector<Rank> others;
-  size_t elements = 0;               // trained parameters, of which each rank trains a slice; 0: each trains all
-  bool gradients_elsewhere = false;  // they travel over a process group
-};
-
-// From the exchange to rank 0, in the same process: what this rank has said does not fit.
-struct RankMisfit {
-  caf::actor_addr rank;
-  std::string error;
-};
-
-using ExchangeOwner = caf::typed_actor<caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankMisfit>>;
-using RankExchangeActor = ExchangeService::extend<caf::reacts_to<ExchangeAttempt>>;
-
-// To the trainer, from this process: another rank.
-struct RankJoined {
-  RankActor rank;
-  std::string process;       // which it is in
-  std::string address = {};  // at which that process reaches this one
-};
-
 }  // namespace troupe
