@@ -45,7 +45,9 @@ def memory_of(process):
 
 
 def children_of(process):
-    return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    """Those that any of its threads has started."""
+    lists = pathlib.Path(f"/proc/{process}/task").glob("*/children")
+    return sorted(int(child) for each in lists for child in each.read_text().split())
 
 
 def updates_of(run):
@@ -71,6 +73,8 @@ def measure(options, way):
                         sys.exit(f"the run made {updates_of(run)} updates and said: {errors.read()}")
                     time.sleep(0.5)
                 ranks = [process.pid, *children_of(process.pid)]
+                if len(ranks) != 2:
+                    sys.exit(f"the run has {len(ranks) - 1} rank processes, expected 1")
                 samples = []
                 for _ in range(10):
                     time.sleep(0.5)

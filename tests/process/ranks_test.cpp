@@ -26,7 +26,7 @@ pid_t rank_of(TrainProcess& run) {
 
 }  // namespace
 
-TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on one and on two") {
+TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on one and on two, with or without --ranks") {
   const TempFolder folder;
   const std::string path = folder / "run";
   std::set<pid_t> ranks;
@@ -43,13 +43,18 @@ TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on o
   const Json config = json_of(path + "/config.json");
   CHECK(config["trainer"]["shards"] == 4);
   CHECK(config["workers"]["count"] == 4);
-  for (const char* number : {"1", "2"}) {
+  const CommandLine other({"troupe", "train", "cartpole", "--run", path, "--set", "trainer.shards=1"});
+  CHECK(other.exit_code == 2);
+  CHECK(has(other.err, "trainer.shards"));
+  for (const auto& [flags, number] : {std::pair{Words{}, 1}, {{"--ranks", "1"}, 1}, {{"--ranks", "2"}, 2}}) {
+    CAPTURE(flags.size());
     CAPTURE(number);
-    TrainProcess run(path, Words{"--ranks", number} + kEndless);
     const uint64_t before = checkpoints_of(path).back();
+    TrainProcess run(path, flags + kEndless);
     CHECK(eventually([&] { return run.updates() > before + 3; }));
-    CHECK(ranks_of(run).size() == std::stoul(number) - 1);
+    CHECK(static_cast<int>(ranks_of(run).size()) == number - 1);
     CHECK(run.interrupt() == 130);
+    CHECK(json_of(path + "/config.json")["trainer"]["shards"] == 4);
   }
 }
 

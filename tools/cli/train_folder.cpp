@@ -32,18 +32,21 @@ RunConfig config_to_train(const TrainOptions& options) {
     return load_run_config(options.config, overrides, options.seed, options.env);
   };
   const RunConfig config = load(options.overrides);
-  if (!options.ranks) return config;
-  int64_t shards = config.trainer.shards;
   const std::string folder = run_folder_of(options, config);
-  if (shards == 1)
-    shards =
-        is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards : *options.ranks;
+  const bool given = config.trainer.shards > 1 || std::ranges::any_of(options.overrides, [](const std::string& text) {
+                       return text.starts_with("trainer.shards=");
+                     });
+  int64_t shards = config.trainer.shards;
+  if (!given)
+    shards = is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards
+                                   : options.ranks.value_or(1);
+  if (!options.ranks && shards == config.trainer.shards) return config;
   std::vector<std::string> overrides = options.overrides;
   const auto set = [&](const std::string& path, int64_t value) {
     overrides.push_back(path + '=' + std::to_string(value));
   };
   set("trainer.shards", shards);
-  set("trainer.ranks", *options.ranks);
+  if (options.ranks) set("trainer.ranks", *options.ranks);
   if (config.workers.count > 0) set("workers.count", std::max(config.workers.count, shards));
   return load(overrides);
 }

@@ -13,8 +13,8 @@ struct TrainOptions;  // tools/cli/train_command.h
 // config.json in it; else runs/NAME (--name, or else the setting name). `config` is the result of load_run_config().
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config);
 
-// The config that these flags train with. With --ranks, trainer.shards is that of the run that is resumed, or in a new
-// run at least the number of ranks unless it is set; there are at least as many workers. Throws ConfigError.
+// The config that these flags train with. Unless it is set, trainer.shards is that of the run that is resumed, or in a
+// new run the number of ranks; there are at least as many workers. Throws ConfigError.
 RunConfig config_to_train(const TrainOptions& options);
 
 // Throws ConfigError when the run folder of `troupe train` cannot be created because its path, or the beginning of it,
