@@ -17,8 +17,10 @@ namespace troupe::sim {
 
 namespace {
 
-// Besides Scenario::max_faults, which are often over before the first update.
-constexpr uint32_t kMostRankFaults = 8;
+// Of rank processes, besides Scenario::max_faults, which are often over before the first update. At each step; more
+// often while there is something to lose.
+constexpr uint32_t kMostRankFaults = 12;
+constexpr double kRankFault = 0.003, kRankFaultAtWork = 0.04;
 
 bool is_initialized(SimulatedRun& run, const caf::strong_actor_ptr& actor) {
   const auto it = run.checker.actors().find(actor->id());
@@ -59,7 +61,7 @@ void stall(SimulatedRun& run, RemoteProcess& process) {
                                                   Seconds(run.rng.uniform_double() * 8));
 }
 
-// A rank process is lost with what it has.
+// A rank process is lost, or may be, with what it has.
 void lose_rank(SimulatedRun& run) {
   run.world.lost_ranks.push_back(run.checker.last_published().value_or(PolicyVersion{}).number);
 }
@@ -107,7 +109,10 @@ bool trouble_ranks(SimulatedRun& run) {
   switch (run.rank_rng.below(4)) {
     case 0: lost = kill_rank(run, any()); break;
     case 1: lost = disconnect_rank(run, any()); break;
-    case 2: stall(run, any()); return true;
+    case 2:
+      stall(run, any());
+      lose_rank(run);  // where it takes longer than a request may
+      return true;
     default:  // two at once, which may end the run with copies, too
       if (divides_moments(config) && run.endings >= run.scenario().max_endings) return false;
       for (RankProcess& rank : run.ranks) lost |= kill_rank(run, rank);
@@ -115,6 +120,15 @@ bool trouble_ranks(SimulatedRun& run) {
   }
   run.endings += lost && ends;
   return lost;
+}
+
+// Whether ranks compute an update, or have slices of the moments.
+bool ranks_are_at_work(SimulatedRun& run) {
+  const auto trainers =
+      alive(run, [](const KnownActor& known) { return known.kind == "trainer" && known.initialized; });
+  if (trainers.empty()) return false;
+  const TrainerState& trainer = *trainer_of(trainers.front()->get());
+  return trainer.update || trainer.slices > 1;
 }
 
 // Kills an inference process.
@@ -234,8 +248,8 @@ void inject_faults(SimulatedRun& run) {
     run.event("the clock advances by " + std::to_string(seconds) + " s");
     run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
   }
-  if (!run.ranks.empty() && run.rank_faults < kMostRankFaults && run.rank_rng.uniform_double() < 0.006 &&
-      trouble_ranks(run)) {
+  if (!run.ranks.empty() && run.rank_faults < kMostRankFaults &&
+      run.rank_rng.uniform_double() < (ranks_are_at_work(run) ? kRankFaultAtWork : kRankFault) && trouble_ranks(run)) {
     ++run.rank_faults;
     run.idle_seconds = 0;
   }

@@ -239,17 +239,17 @@ void give_shards(Scenario& s) {
   const bool ranks = lost || divided || planted(s, {Mutation::rank_counted_twice, Mutation::round_repeated});
   if (s.seed % 5 != 2 && !shards && !ranks) return;
   RunConfig& c = s.config;
-  c.trainer.shards = 2 + static_cast<int64_t>(lost ? 1 : s.seed / 5 % 2);
+  c.trainer.shards = 2 + static_cast<int64_t>(lost || s.seed / 5 % 4 > 0);
   c.trainer.super_batch *= c.trainer.shards;
   c.replay.capacity *= c.trainer.shards;
   c.workers.count = std::max(c.workers.count, c.trainer.shards);
   Draw draw(s.seed, "ranks");
-  c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : draw.between(1, c.trainer.shards);
-  s.rank_processes = c.trainer.ranks > 1 && (draw.chance(0.5) || lost);
+  c.trainer.ranks = ranks ? c.trainer.shards : shards ? 1 : draw.chance(0.7) ? c.trainer.shards : 1;
+  s.rank_processes = c.trainer.ranks > 1 && (draw.chance(0.7) || lost);
   Draw zero(s.seed, "slices");
-  if (c.trainer.ranks > 1 && (divided || (s.mutation == Mutation::none && zero.chance(0.6)))) {
+  if (c.trainer.ranks > 1 && (divided || (s.mutation == Mutation::none && zero.chance(0.8)))) {
     c.trainer.zero = 1;
-    if (lost || zero.chance(0.6)) c.trainer.redundancy = "neighbour";
+    if (lost || zero.chance(0.7)) c.trainer.redundancy = "neighbour";
   }
   if (lost) s.max_faults = std::max(s.max_faults, 12u);
   s.clock = std::min(s.clock, 0.05);  // all these actors report between two ticks
