@@ -107,7 +107,7 @@ void guard_joining(Self self) {
 template <class Self>
 void stop_joining(Self self, const Stop& stop) {
   const bool by_run = self->current_sender() != nullptr;
-  end_joining(self, by_run ? "the run ended (" + stop.reason + ")" : stop.reason, {});
+  end_joining(self, by_run ? "the run ended" + (stop.reason.empty() ? "" : " (" + stop.reason + ")") : stop.reason, {});
 }
 
 template <class Self>

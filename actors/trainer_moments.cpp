@@ -18,7 +18,8 @@ namespace {
 
 std::runtime_error lost_moments(const TrainerState& st, const std::string& lost) {
   return std::runtime_error(lost + ", and with trainer.zero " + std::to_string(st.context->config.trainer.zero) +
-                            " a part of the optimizer's state: the same command resumes from the last checkpoint");
+                            " a part of the optimizer's state: the same command resumes from the last checkpoint, or "
+                            "from the beginning if there is none");
 }
 
 void go_on(TrainerSelf self) {

@@ -246,7 +246,7 @@ void check_one_shard(const RunConfig& config) {
     check_replay(one);
   } catch (const ConfigError& error) {
     throw ConfigError("trainer.shards: " + text(config.trainer.shards) + " leave each with trainer.super_batch " +
-                      text(one.trainer.super_batch) + ", and then " + error.what());
+                      text(one.trainer.super_batch) + ", and then " + error.what() + " (sizes are those of one shard)");
   }
 }
 

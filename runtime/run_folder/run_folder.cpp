@@ -149,21 +149,21 @@ void RunFolder::keep_config() {
   }
 }
 
-// Throws ConfigError when there is a summary of a trained run but no checkpoint. A run that ends writes its checkpoint
-// before the summary, so somebody has removed it.
+// Throws ConfigError when there is a summary of a trained run but no checkpoint, unless it says that there was none. A
+// run that ends writes its checkpoint before the summary, so somebody has removed it.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
   if (!disk_->exists(path) || has_saved()) return;
   const json summary = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
   const bool readable = summary.is_object() && summary.contains("updates");
-  if (readable && summary["updates"] == 0) return;
+  if (readable &&
+      (summary["updates"] == 0 || (summary.contains("has_checkpoint") && summary["has_checkpoint"] == false)))
+    return;
   throw ConfigError(folder + ": holds no checkpoint, but " + path +
                     (readable ? " is of a run that has trained" : " cannot be read, so the run may have trained") +
                     "; restore the checkpoints, use another run folder, or remove " + path + " to start over");
 }
 
-// Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left or
-// what was kept of a removed one, nor what somebody else put there.
 bool RunFolder::has_saved() const {
   return std::ranges::any_of(disk_->list(path_ + "/checkpoints"), [](const std::string& name) {
     return !name.empty() && name.front() >= '0' && name.front() <= '9' && !name.ends_with(".tmp") &&

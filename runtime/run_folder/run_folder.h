@@ -136,13 +136,15 @@ class RunFolder {
   // Replaces the file atomically. Throws IoError, and then the old file is still there.
   void write_summary(const std::string& json);
   bool has_summary() const;
+  // Whether checkpoints/ has a checkpoint, also one that was set aside as damaged; not what an interrupted write left
+  // or what was kept of a removed one, nor what somebody else put there.
+  bool has_saved() const;
 
  private:
   void open_or_create(const SettingsOfRun& settings, const Safetensors* initial);
   void refuse_foreign_folder() const;
   void refuse_other_kinds() const;
   void require_checkpoint_of_summary() const;
-  bool has_saved() const;
   bool has_only_warmed_up() const;
   void prune();
   void replace_settings(const std::vector<SettingChange>& conflicts);

@@ -1,5 +1,8 @@
 #include "runtime/stats/exchange_verdict.h"
 
+#include <cmath>
+#include <string>
+
 #include "runtime/base/text_format.h"
 
 namespace troupe {
@@ -8,6 +11,8 @@ namespace {
 
 constexpr double kMuchUpdating = 0.85;    // share of time for which the trainer updates
 constexpr double kMuchWorkersWait = 0.2;  // share of time for which groups wait for credits
+
+std::string milliseconds(double seconds) { return format_count(std::llround(seconds * 1000)) + " ms"; }
 
 }  // namespace
 
@@ -20,7 +25,8 @@ Bottleneck exchange_verdict(const StatsSnapshot& s) {
   return {.what = "exchange",
           .why = "ranks wait for each other for " + format_percent(part) + " of an update",
           .advice = alone < update.of_trainer()
-                        ? "fewer ranks: one rank computes an update in about " + format_seconds(alone)
+                        ? "fewer ranks: one rank computes an update in about " + milliseconds(alone) + ", these in " +
+                              milliseconds(update.of_trainer())
                         : "fewer optimizer steps (trainer.minibatches, trainer.epochs), or a faster network",
           .resource = Resource::exchange,
           .share = updating * part,

@@ -26,7 +26,8 @@ pid_t rank_of(TrainProcess& run) {
 
 }  // namespace
 
-TEST_CASE("ranks: a run on four ranks trains, ends in order, and is resumed on one and on two, with or without --ranks") {
+TEST_CASE(
+    "ranks: a run on four ranks trains, ends in order, and is resumed on one and on two, with or without --ranks") {
   const TempFolder folder;
   const std::string path = folder / "run";
   std::set<pid_t> ranks;
@@ -228,6 +229,41 @@ TEST_CASE("ranks: a process that is one too many, or joins a run on one rank, is
   CHECK(has(other.err, "the run trains on one rank; train with --ranks"));
   CHECK(std::ranges::count(other.err, '\n') == 1);
   CHECK(two.makes_updates(2));
+}
+
+TEST_CASE("ranks: with divided moments a run that loses a rank before its first checkpoint begins again") {
+  const TempFolder folder;
+  const Words zero = kEndless + set({"trainer.zero=1"});
+  {
+    TrainProcess run(folder / "run", Words{"--ranks", "2"} + zero);
+    CHECK(run.makes_updates(5));
+    kill(rank_of(run), SIGKILL);
+    CHECK(run.process().wait() == 1);
+    CHECK(checkpoints_of(run.folder()).empty());
+    CHECK(run.summary()["has_checkpoint"] == false);
+  }
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + zero);
+  CHECK(run.makes_updates(2));
+  CHECK(run.interrupt() == 130);
+  CHECK(run.summary()["has_checkpoint"] == true);
+}
+
+TEST_CASE("ranks: shards that are set get a worker each") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run",
+                   Words{"--ranks", "2"} + kEndless + set({"trainer.shards=4", "trainer.super_batch=4096"}));
+  CHECK(run.makes_updates(2));
+  CHECK(json_of(run.folder() + "/config.json")["workers"]["count"] == 4);
+  CHECK(run.interrupt() == 130);
+}
+
+TEST_CASE("ranks: a signal that comes to all processes at once ends the run with a checkpoint of its last update") {
+  const TempFolder folder;
+  TrainProcess run(folder / "run", Words{"--ranks", "2"} + kEndless + set({"trainer.zero=1"}));
+  CHECK(run.makes_updates(5));
+  kill(rank_of(run), SIGTERM);
+  CHECK(run.interrupt() == 130);
+  CHECK(checkpoints_of(run.folder()).back() == run.updates());
 }
 
 TEST_CASE("ranks: more of them than shards are refused, and what is no number") {

@@ -47,7 +47,9 @@ int run_rank_at(const HostStart& start) {
 
 }  // namespace
 
-int run_rank(const RankOptions& options) { return run_rank_at({options.connect, options.wait}); }
+int run_rank(const RankOptions& options) {
+  return run_rank_at({.connect = options.connect, .wait = options.wait, .launched = options.of_run});
+}
 
 int run_launched_rank(const Launch& launch) {
   print_line(launch.text() + ": joins rank 0 at " + launch.rank0.text());

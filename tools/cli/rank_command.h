@@ -15,6 +15,7 @@ namespace troupe {
 struct RankOptions {
   Address connect;
   std::optional<int64_t> wait;  // seconds
+  bool of_run = false;          // started by the run itself
 };
 
 // In troupe-learn.
@@ -25,6 +26,10 @@ int run_launched_rank(const Launch& launch);
 inline RankOptions read_rank(Flags& flags) {
   RankOptions options;
   add_join_flags(flags, options.connect, options.wait);
+  flags.toggle(
+      "--of-run", options.of_run,
+      "the run has started this process: a signal that asks to stop comes to both, so this one waits until the "
+      "run has ended, for at most 30 s");
   flags.read();
   return options;
 }

@@ -16,9 +16,9 @@ TrainOptions options_of_launch(TrainOptions options, const Launch& launch) {
 void start_ranks(std::optional<ChildProcesses>& ranks, const Address& run, int64_t count) {
   const std::string host = is_any_address(run.host) ? kLoopbackAnyPort.host : run.host;
   ranks.emplace(ChildProcesses::Words{.parent = "ranks", .child = "rank", .self = "the run"});
-  const auto started =
-      ranks->start({program_folder() + "/troupe", "rank", "--connect", Address{host, run.port}.text(), "--wait", "30"},
-                   static_cast<size_t>(count));
+  const auto started = ranks->start(
+      {program_folder() + "/troupe", "rank", "--connect", Address{host, run.port}.text(), "--wait", "30", "--of-run"},
+      static_cast<size_t>(count));
   if (!started.error.empty()) log_error("ranks", "a rank process cannot be started: " + started.error);
 }
 

@@ -330,6 +330,7 @@ std::string RunReport::summary_of(const RunOutcome& outcome, double wall_seconds
   facts.lost_log_lines = log_lines_lost();
   facts.expected_memory = expected_memory_;
   facts.undone_updates = undone_updates_;
+  facts.has_checkpoint = folder_.has_saved();
   facts.verdicts = verdicts_;
   facts.mean_speed = mean_speed_so_far();
   return run_summary(facts);

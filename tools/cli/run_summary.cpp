@@ -122,6 +122,7 @@ std::string run_summary(const RunFacts& f) {
   put_figures(f.last, kFailures, summary);
   summary["lost_writes"] = f.lost_writes;
   summary["lost_log_lines"] = f.lost_log_lines;
+  summary["has_checkpoint"] = f.has_checkpoint;
   if (!f.outcome.checkpoint_error.empty()) summary["checkpoint_error"] = f.outcome.checkpoint_error;
   if (!f.config.deterministic) summary["starts"] = f.start.totals.starts + 1;
   summary["last_start"] = last_start(f);

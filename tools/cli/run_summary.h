@@ -27,6 +27,7 @@ struct RunFacts {
   uint64_t lost_writes = 0, lost_log_lines = 0;
   uint64_t expected_memory = 0;  // 0: not known
   uint64_t undone_updates = 0;
+  bool has_checkpoint = false;
   VerdictTimes verdicts = {};
 };
 

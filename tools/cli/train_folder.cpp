@@ -1,7 +1,11 @@
 #include "tools/cli/train_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "actors/config/config.h"
@@ -14,6 +18,24 @@ namespace troupe {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kSetShards = "trainer.shards=";
+
+bool sets_shards(const std::string& text) { return text.starts_with(kSetShards); }
+
+// Their number, if one is set.
+std::optional<int64_t> shards_of(const std::vector<std::string>& overrides) {
+  std::optional<int64_t> result;
+  for (const std::string& text : overrides) {
+    if (!sets_shards(text)) continue;
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + kSetShards.size(), end, number);
+    result.reset();
+    if (read.ec == std::errc() && read.ptr == end) result = number;
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -31,17 +53,17 @@ RunConfig config_to_train(const TrainOptions& options) {
   const auto load = [&](const std::vector<std::string>& overrides) {
     return load_run_config(options.config, overrides, options.seed, options.env);
   };
-  const RunConfig config = load(options.overrides);
+  const std::optional<int64_t> set_shards = shards_of(options.overrides);
+  std::vector<std::string> overrides = options.overrides;
+  // They need workers, which --ranks gives them below.
+  if (options.ranks && set_shards) std::erase_if(overrides, sets_shards);
+  const RunConfig config = load(overrides);
   const std::string folder = run_folder_of(options, config);
-  const bool given = config.trainer.shards > 1 || std::ranges::any_of(options.overrides, [](const std::string& text) {
-                       return text.starts_with("trainer.shards=");
-                     });
-  int64_t shards = config.trainer.shards;
-  if (!given)
+  int64_t shards = set_shards.value_or(config.trainer.shards);
+  if (shards == 1 && std::ranges::none_of(options.overrides, sets_shards))
     shards = is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards
                                    : options.ranks.value_or(1);
   if (!options.ranks && shards == config.trainer.shards) return config;
-  std::vector<std::string> overrides = options.overrides;
   const auto set = [&](const std::string& path, int64_t value) {
     overrides.push_back(path + '=' + std::to_string(value));
   };

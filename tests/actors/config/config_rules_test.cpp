@@ -184,7 +184,7 @@ TEST_CASE("validate: every shard needs a worker and a whole part of each update 
        "trainer.shards: 4 need a worker each, and workers.count is 3; use at most that, or more workers"},
       {{"trainer.shards=4", "workers.count=4", "trainer.minibatches=1024"},
        "trainer.shards: 4 leave each with trainer.super_batch 512, and then trainer.minibatches: 1024 is more than the "
-       "samples of trainer.super_batch 512; use at most 512"},
+       "samples of trainer.super_batch 512; use at most 512 (sizes are those of one shard)"},
   });
   CHECK(error_with({"trainer.shards=4", "workers.count=4"}) == "");
   CHECK(error_with({"trainer.shards=4", "workers.count=0"}) == "");
