@@ -95,6 +95,7 @@ struct TrainerState {
   std::optional<RankGroup> group;  // nothing with one
   std::vector<Rank> ranks;         // 1, 2, ...
   bool ranks_came = false;         // all were there once
+  bool ranks_late = false;         // and some were not when it began to wait
   bool ask_owed = false;           // the first batch is asked for when they are
   RankExchangeActor exchange;
   uint64_t streams = 0;

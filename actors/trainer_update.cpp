@@ -24,8 +24,8 @@ namespace troupe {
 
 namespace {
 
-// How long a run waits for its ranks.
-constexpr std::chrono::seconds kRanksDeadline{120};
+// How long a run waits for its ranks, and until it says so.
+constexpr std::chrono::seconds kRanksDeadline{120}, kRanksLate{5};
 
 // Those of the first shards, which are this rank's.
 std::vector<StagedBatch*> own_batches(TrainerState& st, size_t count) {
@@ -180,7 +180,7 @@ void start_ranks(TrainerSelf self) {
   if (st.context->rank_processes && divides_moments(st.context->config) && !keeps_copies(st.context->config))
     log_warn("trainer",
              "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");
-  if (st.context->rank_processes) return self->delayed_send(self, kRanksDeadline, due_atom_v);
+  if (st.context->rank_processes) return self->delayed_send(self, kRanksLate, due_atom_v);
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
     st.ranks.push_back({spawn_on(self->system(), st.context->threads, rank_trainer, st.context,
                                  st.context->make_learner(), GradientBackendTowards())});
@@ -206,10 +206,13 @@ void on_rank_joined(TrainerSelf self, const RankJoined& joined) {
 void on_ranks_due(TrainerSelf self) {
   auto& st = self->state;
   if (!waits_for_ranks(st)) return;
-  request_end(self, "ranks are missing",
-              "only " + std::to_string(st.ranks.size() + 1) + " of trainer.ranks " +
-                  std::to_string(st.context->config.trainer.ranks) + " have come within " +
-                  std::to_string(kRanksDeadline.count()) + " s");
+  const std::string here = "only " + std::to_string(st.ranks.size() + 1) + " of trainer.ranks " +
+                           std::to_string(st.context->config.trainer.ranks) + " have come within ";
+  const auto seconds = [](std::chrono::seconds time) { return std::to_string(time.count()) + " s"; };
+  if (std::exchange(st.ranks_late, true)) return request_end(self, "ranks are missing", here + seconds(kRanksDeadline));
+  log_warn("trainer", here + seconds(kRanksLate) + "; training begins when all have, and the run ends after " +
+                          seconds(kRanksDeadline) + " without them");
+  self->delayed_send(self, kRanksDeadline - kRanksLate, due_atom_v);
 }
 
 void on_rank_part(TrainerSelf self, const Part& part) {

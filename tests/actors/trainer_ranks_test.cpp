@@ -19,9 +19,14 @@ TEST_CASE("trainer, ranks: the first super-batch is asked for when all ranks are
   CHECK(f.all.heard->batches_asked == 1);
 }
 
-TEST_CASE("trainer, ranks: a run whose ranks do not come ends with an error that counts them") {
+TEST_CASE("trainer, ranks: a run whose ranks do not come says so, and ends with an error that counts them") {
   RankedTrainer f(limited(0, 100));
-  f.pass(119s);
+  MemoryDisk disk;
+  open_log(disk.open_append("log"), {.to_stderr = false});
+  f.pass(5s);
+  CHECK(disk.read("log").find("only 1 of trainer.ranks 2 have come within 5 s; training begins") != std::string::npos);
+  open_log(nullptr, {.to_stderr = false});
+  f.pass(114s);
   CHECK(f.all.heard->ended.empty());
   f.pass(2s);
   REQUIRE(f.all.heard->ended.size() == 1);
