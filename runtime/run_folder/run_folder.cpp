@@ -149,16 +149,17 @@ void RunFolder::keep_config() {
   }
 }
 
-// Throws ConfigError when there is a summary of a trained run but no checkpoint, unless it says that there was none. A
-// run that ends writes its checkpoint before the summary, so somebody has removed it.
+// Throws ConfigError when there is a summary of a trained run but no checkpoint, unless the run failed before its first
+// one. A run that ends in order writes its checkpoint before the summary, so somebody has removed it, or the disk has
+// refused it, and then the summary is all that there is.
 void RunFolder::require_checkpoint_of_summary() const {
   const std::string path = path_ + kSummaryFile, folder = path_ + "/checkpoints";
   if (!disk_->exists(path) || has_saved()) return;
   const json summary = json::parse(disk_->read(path, kMaxConfigBytes), nullptr, false);
   const bool readable = summary.is_object() && summary.contains("updates");
-  if (readable &&
-      (summary["updates"] == 0 || (summary.contains("has_checkpoint") && summary["has_checkpoint"] == false)))
-    return;
+  const bool failed_before =
+      readable && summary.contains("error") && summary.contains("has_checkpoint") && summary["has_checkpoint"] == false;
+  if (failed_before || (readable && summary["updates"] == 0)) return;
   throw ConfigError(folder + ": holds no checkpoint, but " + path +
                     (readable ? " is of a run that has trained" : " cannot be read, so the run may have trained") +
                     "; restore the checkpoints, use another run folder, or remove " + path + " to start over");

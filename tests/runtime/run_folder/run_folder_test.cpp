@@ -338,8 +338,8 @@ TEST_CASE_FIXTURE(RunFolderFixture, "run_folder: a checkpoint of a run with anot
 TEST_CASE_FIXTURE(RunFolderFixture,
                   "run_folder: a folder with the summary of a run that has trained but no checkpoint is refused") {
   const std::string other = replaced(kConfig, "\"name\": \"a\"", "\"name\": \"b\"");
-  for (const std::string summary :
-       {R"({"updates": 4})", R"({"updates": 4, "has_checkpoint": true})", R"({"env_steps": 4})", "torn", ""}) {
+  for (const std::string summary : {R"({"updates": 4})", R"({"updates": 4, "error": "x", "has_checkpoint": true})",
+                                    R"({"updates": 4, "has_checkpoint": false})", R"({"env_steps": 4})", "torn", ""}) {
     CAPTURE(summary);
     disk = MemoryDisk();
     disk.write_atomic("run/config.json", kConfig);
@@ -356,7 +356,7 @@ TEST_CASE_FIXTURE(RunFolderFixture,
     CHECK(disk.read("run/config.json") == kConfig);
     CHECK(metrics() == "{\"updates\":4}\n");
   }
-  for (const char* summary : {R"({"updates": 0})", R"({"updates": 4, "has_checkpoint": false})"}) {
+  for (const char* summary : {R"({"updates": 0})", R"({"updates": 4, "error": "x", "has_checkpoint": false})"}) {
     CAPTURE(summary);
     disk.write_atomic("run/summary.json", std::string(summary));
     CHECK(RunFolder(disk, "run", other, kSettings).resuming());
