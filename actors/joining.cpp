@@ -25,7 +25,8 @@ std::string host_name() {
 }  // namespace
 
 JoinRequest join_request(const Joining& joining) {
-  return {kProtocolVersion, joining.kind, host_name(), static_cast<uint64_t>(getpid()), joining.run_id};
+  return {kProtocolVersion, joining.kind,      host_name(), static_cast<uint64_t>(getpid()),
+          joining.run_id,   joining.run.config};
 }
 
 std::string RunAddress::text() const { return address_text(host, port); }

@@ -70,6 +70,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::RankCopy))
 CAF_ADD_TYPE_ID(troupe, (troupe::GradientsFailed))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankSave))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankMoments))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankPing))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankPong))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankActor))
 CAF_ADD_TYPE_ID(troupe, (troupe::ExchangeService))
 CAF_ADD_TYPE_ID(troupe, (troupe::RankReady))
@@ -102,6 +104,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::TrainingEnded)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreRequests)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ScoreReplies)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::WarmupMessage)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RanksMessage)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankJoined)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ExchangeAttempt)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RankMisfit)
@@ -120,8 +123,8 @@ void register_messages(caf::actor_system_config& config);
 using StatsActor =
     StatsService::extend<caf::reacts_to<ReplayReport>, caf::reacts_to<CheckpointMessage>, caf::reacts_to<Evaluation>,
                          caf::reacts_to<EvaluationProgress>, caf::reacts_to<WarmupMessage>,
-                         caf::reacts_to<ReceiverGone>, caf::reacts_to<LaunchedWorkers>, caf::reacts_to<beat_atom>,
-                         caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
+                         caf::reacts_to<RanksMessage>, caf::reacts_to<ReceiverGone>, caf::reacts_to<LaunchedWorkers>,
+                         caf::reacts_to<beat_atom>, caf::reacts_to<SaveMessage>, caf::reacts_to<Stop>>;
 using ReplayActor =
     ReplayService::extend<caf::reacts_to<next_atom>, caf::reacts_to<UpdateMessage>, caf::reacts_to<CheckpointMessage>,
                           caf::reacts_to<ReceiverGone>, caf::reacts_to<WorkerGone>, caf::reacts_to<beat_atom>,
@@ -143,8 +146,9 @@ using TrainerActor =
     caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<StagedMessage>, caf::reacts_to<Evaluation>,
                      caf::reacts_to<CheckpointWritten>, caf::reacts_to<next_atom>, caf::reacts_to<idle_atom>,
                      caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankMisfit>,
-                     caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<GradientsFailed>,
-                     caf::reacts_to<Part>, caf::reacts_to<RankJoined>, caf::reacts_to<due_atom>, caf::reacts_to<Stop>>;
+                     caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<RankPong>,
+                     caf::reacts_to<GradientsFailed>, caf::reacts_to<Part>, caf::reacts_to<RankJoined>,
+                     caf::reacts_to<due_atom>, caf::reacts_to<beat_atom>, caf::reacts_to<Stop>>;
 // Joins a run for one rank, in a process of its own.
 using RankHostActor = caf::typed_actor<caf::reacts_to<begin_atom>, caf::reacts_to<Stop>>;
 // Holds the current weights; whoever sends next_atom gets them now and every later version as it comes, and so does

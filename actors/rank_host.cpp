@@ -26,6 +26,7 @@ void stop_rank(RankHostSelf self, const std::string& why) {
 void start_rank(RankHostSelf self, const Welcome& welcome) {
   auto& st = self->state;
   RankReady ready;
+  ready.process = welcome.member;
   RunContextPtr context;
   try {
     context = st.dependencies.make_context(welcome.config);
@@ -56,6 +57,7 @@ void on_down(RankHostSelf self, const caf::down_msg& down) {
   if (on_server_down(self, down)) return;
   if (!st.rank || down.source != st.rank.address()) return;
   st.rank = nullptr;
+  if (!down.reason) return join_again(self, "rank 0 has given this rank up");
   fail_joining(self, "the trainer of the rank ended: " + describe(down.reason));
 }
 

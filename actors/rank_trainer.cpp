@@ -155,6 +155,10 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
       [self](const RoundSaid& said) { on_round(self, said); },
       [self](const RankCopy& copy) { on_copy(self, copy); },
       [self](const RankSave& save) { on_save(self, save); },
+      [self](const RankPing& ping) {
+        if (self->current_sender())
+          self->send(caf::actor_cast<RankLead>(self->current_sender()), RankPong{ping.number});
+      },
       [self](const Part& part) { on_part(self, part); },
       [self](const Stop&) { self->quit(); },
   };

@@ -33,6 +33,7 @@ struct RunAddress {
   std::function<JoinService()> local;
   JoinPatience patience = {};
   std::function<void(const JoinNews&)> on_news = {};  // called by the host's actor
+  std::string config = {};                            // JSON; as in a JoinRequest
   bool launched = false;  // by what has started the run too, and starts both again: a run that is ending has ended
   std::string text() const;
 };

@@ -63,7 +63,8 @@ void on_report(StatsSelf self, const InferenceReport& report) {
 void on_report(StatsSelf self, const ProcessReport& report) {
   const caf::strong_actor_ptr& sender = self->current_sender();
   if (!sender || sender->node() == self->node()) return;  // the actors of this process note their times on the board
-  if (const auto why = self->state.core->add(to_string(sender->node()), report, self->clock().now()))
+  const std::optional<pid_t> here = process_here(self->node(), sender->node());
+  if (const auto why = self->state.core->add(to_string(sender->node()), report, self->clock().now(), here))
     self->state.misfits.warn("a report of a process about its actors is dropped: " + *why, self->clock().now());
 }
 
@@ -160,6 +161,7 @@ StatsActor::behavior_type stats_actor(StatsSelf self, RunContextPtr context, Rec
       },
       [self](const ReceiverGone& gone) { self->state.core->add(gone); },
       [self](const LaunchedWorkers& workers) { self->state.core->add(workers); },
+      [self](const RanksMessage& ranks) { self->state.core->add(ranks); },
       [self, context, recorder, interval](beat_atom) {
         StatsCore& core = *self->state.core;
         if (!context->deterministic || core.take_due()) {

@@ -11,6 +11,7 @@
 #include "algorithms/advantages/advantages.h"
 #include "runtime/base/child_memory.h"
 #include "runtime/base/log.h"
+#include "runtime/base/machine.h"
 #include "runtime/base/process_stats.h"
 
 namespace troupe {
@@ -50,7 +51,8 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
       published_(start.version) {
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
   now_.several_epochs = config.trainer.epochs > 1;
-  now_.ranks = static_cast<uint64_t>(config.trainer.ranks);
+  now_.ranks_total = static_cast<uint64_t>(config.trainer.ranks);
+  add(RanksMessage{config.deterministic ? now_.ranks_total : 1, config.deterministic || now_.ranks_total == 1});
   now_.needs_scorers = has_scorers(config);
   now_.words = kind_of(config).words;
   now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);
@@ -96,7 +98,7 @@ void StatsCore::begin_training(Clock::time_point now) {
                      &stepping_busy_, &inference_busy_, &scorers_busy_, &replay_busy_, &prefetcher_busy_,
                      &trainer_busy_, &credit_wait_, &action_wait_})
     *rate = {};
-  machine_ = {};
+  machine_.begin_anew();
   verdicts_ = VerdictHold(now);
   begin_rates(now);
 }
@@ -130,6 +132,15 @@ void StatsCore::note(const TokenFigures& tokens) {
   if (trained.samples > 0) now_.trained_length = ratio(trained.tokens, trained.samples);
   if (dropped.samples > 0) now_.dropped_length = ratio(dropped.tokens, dropped.samples);
   now_.masked_tokens = tokens.masked;
+}
+
+void StatsCore::add(const RanksMessage& ranks) {
+  now_.ranks_up = ranks.up;
+  now_.waits_for_ranks = !ranks.complete;
+  machine_.set_ranks(ranks.processes_here);
+  now_.ranks_here = machine_.ranks().size() + 1;
+  now_.rank_threads = static_cast<uint64_t>(config_.trainer.threads);
+  if (config_.trainer.device == "cpu") now_.rank_processors = processors(machine_.ranks());
 }
 
 void StatsCore::add(const ReplayReport& report, Clock::time_point now) {

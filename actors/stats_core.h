@@ -54,11 +54,14 @@ class StatsCore {
   void receiver_ended(InferenceIndex inference_index) {
     if (!now_.training_ended) scorers_.add(ReceiverGone{inference_index, Role::scoring});
   }
-  // See JoinedActors::add().
-  std::optional<std::string> add(const std::string& process, const ProcessReport& report, Clock::time_point now) {
+  // See JoinedActors::add(). `here`: the number of the process, if it is on this machine.
+  std::optional<std::string> add(const std::string& process, const ProcessReport& report, Clock::time_point now,
+                                 std::optional<pid_t> here = {}) {
+    if (here) machine_.heard(*here, now);
     return times_.add(process, report, now);
   }
   void add(const LaunchedWorkers& workers) { launched_workers_ = workers.count; }
+  void add(const RanksMessage& ranks);
   void add(const ReplayReport& report, Clock::time_point now);
   void add(const UpdateMessage& update, Clock::time_point now);
   // Returns the point of the evaluation, see Evaluation::point. After one that failed the last good one stays, and the

@@ -52,6 +52,29 @@ std::string all_ranks(const SupervisorState& st) {
   return "the run has all of its " + format_counted(static_cast<uint64_t>(st.context->config.trainer.ranks), "rank");
 }
 
+std::string name_of_rank(uint64_t process) { return "rank process " + std::to_string(process); }
+
+// The rank process says why, and so does the log of the run, which goes on waiting for it.
+caf::error refuse_rank(SupervisorSelf self, const std::string& from, const std::string& why) {
+  self->state.joins.info("the rank process" + from + " is refused: " + why, self->clock().now());
+  return make_error(Fault::bad_message, why);
+}
+
+// How the config of a rank's command line differs from the run's; nothing if it has none, or the same. Without a run
+// folder at hand a rank takes the number of ranks for that of shards, and thereby for the least number of workers.
+std::optional<std::string> config_difference(const RunConfig& run, const std::string& given) {
+  if (given.empty()) return std::nullopt;
+  const RunConfig config = parse_config(given, "the config of the rank");
+  const bool guessed = config.trainer.shards == config.trainer.ranks;
+  for (const SettingChange& change : changed_settings(to_json(config), to_json(run))) {
+    const std::string& path = change.path;
+    if (is_file_setting(path) || path == "env.python" || path == "task.python") continue;
+    if (guessed && (path == "trainer.shards" || path == "workers.count")) continue;
+    return "another config: " + path + " is " + change.before + ", and in the run " + change.now;
+  }
+  return std::nullopt;
+}
+
 caf::result<Welcome> join_rank(SupervisorSelf self, const JoinRequest& request) {
   auto& st = self->state;
   if (!st.context->rank_processes)
@@ -60,8 +83,14 @@ caf::result<Welcome> join_rank(SupervisorSelf self, const JoinRequest& request) 
   const caf::actor_addr host = self->current_sender()->address();
   if (st.rank_hosts.erase(host) > 0) self->demonitor(host);
   if (are_ranks_complete(st)) return make_error(Fault::not_ready, all_ranks(st));
+  try {
+    if (const auto difference = config_difference(st.context->config, request.config))
+      return refuse_rank(self, from(request), *difference);
+  } catch (const ConfigError& error) {
+    return refuse_rank(self, from(request), error.what());
+  }
   const uint64_t process = st.next_rank_process++;
-  st.joins.info("rank process " + std::to_string(process) + " joins" + from(request), self->clock().now());
+  st.joins.info(name_of_rank(process) + " joins" + from(request), self->clock().now());
   return Welcome{process, to_json(st.context->config), {}, st.replay, st.stats, 0, st.context->run_id};
 }
 
@@ -138,22 +167,24 @@ caf::result<void> take_rank(SupervisorSelf self, const RankReady& ready) {
   if (st.phase != Phase::running) return make_error(Fault::shutting_down, "the run is ending");
   if (!st.context->rank_processes || are_ranks_complete(st)) return make_error(Fault::not_ready, all_ranks(st));
   if (!ready.rank || !self->current_sender()) return make_error(Fault::bad_message, "there is no rank");
+  const std::string from = " " + std::to_string(ready.process);
   if (const auto difference = spec_difference(spec_fields(*st.context), ready.spec))
-    return make_error(Fault::bad_message, "the rank process does not fit the run: " + *difference);
+    return refuse_rank(self, from, "the rank process does not fit the run: " + *difference);
   if (const auto difference = st.saved_signature->first_difference(ready.signature))
-    return make_error(Fault::bad_message, "another policy: " + *difference);
+    return refuse_rank(self, from, "another policy: " + *difference);
   if (sends_gradients(st.context->config.network)) {
     std::string& address = st.gradients_address;
     if (address.empty()) address = st.context->network_address.empty() ? ready.address : st.context->network_address;
     if (is_loopback(address) && !is_loopback(ready.address))
-      return make_error(Fault::bad_message, "the ranks exchange gradients at " + address + ", which " + ready.address +
-                                                " cannot be reached by; train with --listen " + ready.address +
-                                                ":PORT");
+      return refuse_rank(self, from,
+                         "the ranks exchange gradients at " + address + ", which " + ready.address +
+                             " cannot be reached by; train with --listen " + ready.address + ":PORT");
   }
   const auto host = caf::actor_cast<Stoppable>(self->current_sender());
   self->monitor(host);
   st.rank_hosts[host.address()] = host;
-  self->send(st.trainer, RankJoined{ready.rank, process_of(host.node()), ready.address});
+  self->send(st.trainer,
+             RankJoined{ready.rank, name_of_rank(ready.process) + " (" + process_of(host.node()) + ")", ready.address});
   return caf::unit;
 }
 

@@ -16,6 +16,7 @@
 #include "actors/trainer_limits.h"
 #include "actors/trainer_moments.h"
 #include "actors/trainer_update.h"
+#include "actors/trainer_watch.h"
 #include "actors/update_warnings.h"
 #include "runtime/base/log.h"
 #include "runtime/base/text_format.h"
@@ -375,9 +376,11 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const GradientsFailed& failed) { on_gradients_failed(self, failed); },
       [self](const RankDone& done) { on_rank_done(self, done); },
       [self](const RankMoments& moments) { on_rank_moments(self, moments); },
+      [self](const RankPong&) { on_rank_pong(self); },
       [self](const Part& part) { on_rank_part(self, part); },
       [self](const RankJoined& joined) { on_rank_joined(self, joined); },
       [self](due_atom) { on_ranks_due(self); },
+      [self](beat_atom) { watch_ranks(self); },
       [self](const Stop& stop) { request_end(self, stop.reason); },  // the supervisor ends the actor at last
   };
 }

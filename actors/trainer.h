@@ -88,9 +88,10 @@ struct TrainerState {
   // With several ranks:
   struct Rank {
     RankActor actor;
-    std::string name = {};   // of its process; empty in this one
-    bool has_state = false;  // the same as this one
-    bool has_slice = false;  // of the moments
+    std::string name = {};    // of its process; empty in this one
+    bool has_state = false;   // the same as this one
+    bool has_slice = false;   // of the moments
+    uint64_t unanswered = 0;  // beats since it was asked whether it answers; 0: it has
   };
   std::optional<RankGroup> group;  // nothing with one
   std::vector<Rank> ranks;         // 1, 2, ...
@@ -104,6 +105,7 @@ struct TrainerState {
   std::vector<caf::actor_addr> gradient_ranks;  // which are in it besides this one
   bool gradients_failed = false;                // the next attempt needs another one
   int gradient_failures = 0;                    // since the last update that was complete
+  Clock::duration usual_update{};               // about the longest one of late
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments

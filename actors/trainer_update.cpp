@@ -16,6 +16,7 @@
 #include "actors/rank_trainer.h"
 #include "actors/trainer_gradients.h"
 #include "actors/trainer_moments.h"
+#include "actors/trainer_watch.h"
 #include "actors/update_warnings.h"
 #include "actors/weights_check.h"
 #include "runtime/base/log.h"
@@ -52,6 +53,9 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   const std::chrono::duration<double> exchange = update.sending + (self->clock().now() - update.computed);
   auto report = std::make_shared<UpdateReport>(*update.report);
   report->stages.exchange += exchange.count();
+  constexpr double kForget = 0.9;
+  st.usual_update = std::max(std::chrono::duration_cast<TrainerState::Clock::duration>(kForget * st.usual_update),
+                             self->clock().now() - update.begun);
   update.report = std::move(report);
   update_ended(self, std::move(update));
 }
@@ -121,14 +125,25 @@ std::optional<size_t> sending_rank(TrainerSelf self) {
   return rank_of(self->state, self->current_sender()->address());
 }
 
+void report_ranks(TrainerSelf self) {
+  auto& st = self->state;
+  if (st.ended) return;  // the figure stays as it was
+  RanksMessage message{st.ranks.size() + 1, st.ranks_came};
+  for (const TrainerState::Rank& rank : st.ranks)
+    if (const auto process = process_here(self->node(), rank.actor.node())) message.processes_here.push_back(*process);
+  self->send(st.peers.stats, std::move(message));
+}
+
 void lose_rank(TrainerSelf self, size_t rank, const std::string& why) {
   auto& st = self->state;
   const TrainerState::Rank lost = st.ranks[rank - 1];
   const std::string what = lost.name + " is gone (" + why + ")";
   const bool in_update = st.update && rank < st.group->ranks();
   self->demonitor(lost.actor.address());
+  self->send(lost.actor, Stop{what});  // it may be there; then its process joins again
   st.parts.forget(lost.actor.address());
   st.ranks.erase(st.ranks.begin() + static_cast<std::ptrdiff_t>(rank - 1));
+  report_ranks(self);
   const bool recovers = lost.has_slice && !st.has_moments;
   if (!st.ended && (!recovers || keeps_copies(st.context->config)))
     log_warn("trainer", what + "; its shards go to the others");
@@ -144,6 +159,10 @@ bool is_current(const TrainerState& st, const Attempt& attempt) {
 }
 
 }  // namespace
+
+void lose_rank(TrainerSelf self, const caf::actor_addr& actor, const std::string& why) {
+  if (const auto rank = rank_of(self->state, actor)) lose_rank(self, *rank, why);
+}
 
 // Its batches are staged again, because a learner changes those that it is given.
 void begin_again(TrainerSelf self) {
@@ -174,13 +193,14 @@ void start_ranks(TrainerSelf self) {
     if (st.gradients && st.gradients->takes(part)) return st.gradients->say(piece, std::move(part));
     self->send(st.exchange, RankSaid{st.group->attempt(), piece, std::move(part)});
   });
-  self->set_down_handler([self](const caf::down_msg& down) {
-    if (const auto rank = rank_of(self->state, down.source)) lose_rank(self, *rank, describe(down.reason));
-  });
+  self->set_down_handler([self](const caf::down_msg& down) { lose_rank(self, down.source, describe(down.reason)); });
   if (st.context->rank_processes && divides_moments(st.context->config) && !keeps_copies(st.context->config))
     log_warn("trainer",
              "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");
-  if (st.context->rank_processes) return self->delayed_send(self, kRanksLate, due_atom_v);
+  if (st.context->rank_processes) {
+    self->delayed_send(self, kRanksLate, due_atom_v);
+    return watch_ranks(self);
+  }
   for (int64_t rank = 1; rank < config.ranks; ++rank) {
     st.ranks.push_back({spawn_on(self->system(), st.context->threads, rank_trainer, st.context,
                                  st.context->make_learner(), GradientBackendTowards())});
@@ -195,11 +215,12 @@ bool waits_for_ranks(const TrainerState& st) {
 void on_rank_joined(TrainerSelf self, const RankJoined& joined) {
   auto& st = self->state;
   if (!st.group || st.ended) return;
-  st.ranks.push_back({joined.rank, "the rank in " + joined.process});
+  st.ranks.push_back({joined.rank, joined.name});
   self->monitor(joined.rank);
   meet_ranks_at(self, joined.address);
-  if (waits_for_ranks(st)) return;
-  st.ranks_came = true;
+  st.ranks_came |= !waits_for_ranks(st);
+  report_ranks(self);
+  if (!st.ranks_came) return;
   if (std::exchange(st.ask_owed, false)) ask(self);
 }
 

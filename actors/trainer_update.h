@@ -29,6 +29,8 @@ void on_rank_misfit(TrainerSelf self, const RankMisfit& misfit);
 void on_rank_done(TrainerSelf self, const RankDone& done);
 void on_rank_part(TrainerSelf self, const Part& part);
 void on_rank_copy(TrainerSelf self, const RankCopy& copy);
+// Goes on without a rank, if it is one and not lost by now. Its process is told to give it up.
+void lose_rank(TrainerSelf self, const caf::actor_addr& rank, const std::string& why);
 
 // The update under way begins again, from the state before it, which is there unless the moments are divided, with the
 // ranks that are left.

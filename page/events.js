@@ -141,6 +141,7 @@ class EventsView {
     const text = (/** @type {string} */ path) => formatted(at(s, path));
     if (changed("workers.up")) this.add(`Workers up: ${formatted(at(before, "workers.up"))} \u2192 ${text("workers.up")}.`);
     if (changed("inference.up")) this.add(`Inference actors up: ${formatted(at(before, "inference.up"))} \u2192 ${text("inference.up")}.`);
+    if (changed("ranks.up")) this.add(`Ranks up: ${formatted(at(before, "ranks.up"))} \u2192 ${text("ranks.up")}.`);
     if (changed("eval.updates") && at(s, "eval.updates") !== null)
       this.add(`Evaluation after ${counted(at(s, "eval.updates"), "updates")}: ${words.return} ${text("eval.return_mean")} over ${counted(at(s, "eval.episodes"), words.episodes)}${failedEpisodes(s)}.`);
     if ((changed("failed_evaluations.count") || changed("failed_evaluations.updates")) && at(s, "failed_evaluations.error")) this.add(failedEvaluation(s));

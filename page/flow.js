@@ -63,12 +63,13 @@ class FlowView {
     const notTrained = ["ledger.filtered", "ledger.unscored", "ledger.verifier_failed"].filter((path) => at(s, path) > 0);
     const behind = Object.values(at(s, "weights_behind") || {}).map(Number);
     const up = at(s, "workers.starting") > 0 ? `${value("workers.up")}, ${value("workers.starting")} starting` : `${value("workers.up")} of ${value("workers.total")}`;
+    const ranks = at(s, "ranks.total") > 1 ? [/** @type {[string, string, string]} */ (["", "ranks up", `${value("ranks.up")} of ${value("ranks.total")}`])] : [];
     const dropped = Number(at(s, "ledger.dropped_stale") || 0) + Number(at(s, "ledger.dropped_full") || 0);
     this.list.replaceChildren(
       station("Workers", at(s, "busy.workers"), [["", "up", up], ...["env_steps_per_second", "busy.stepping", "busy.action_wait", "busy.credit_wait", "quarantined"].map(row)], limit === "workers"),
       station("Inference", at(s, "busy.inference"), [...["inference.up", "inference.p50_ms", "inference.p99_ms", "batch.size_p50"].map(row), ...starts], limit === "inference"),
       station("Replay buffer", at(s, "busy.replay"), [["", words.samples + " waiting", value("ledger.waiting")], ["", words.samples + " dropped", formatted(dropped)], ...notTrained.map(row)], limit === "replay"),
-      station("Trainer", at(s, "busy.trainer"), ["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine", "busy.run", "busy.waiting"].map(row), limit === "trainer" || limit === "prefetcher"),
+      station("Trainer", at(s, "busy.trainer"), [...ranks, ...["updates_per_second", "trainer_wait_fraction", "reuse", "skipped_steps", "busy.prefetcher", "busy.machine", "busy.run", "busy.waiting"].map(row)], limit === "trainer" || limit === "prefetcher"),
       station("Weights", null, [["", "receivers", String(behind.length)], ["", "furthest behind", behind.length > 0 ? counted(Math.max(...behind), "versions") : kUnknown]], false));
     this.showLag(s);
     this.showLedger(s);

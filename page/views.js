@@ -34,7 +34,7 @@ class MachinesView {
     const failures = Object.entries(at(s, "env_failures") || {}).map(([id, count]) => [id, formatted(count)]);
     this.panel.replaceChildren(
       element("h2", {}, "Processes"),
-      rows(["busy.machine", "busy.run", "busy.waiting", "workers.up", "workers.total", "inference.up", "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
+      rows(["busy.machine", "busy.run", "busy.waiting", "workers.up", "workers.total", "inference.up", ...(at(s, "ranks.total") > 1 ? ["ranks.up", "ranks.total"] : []), "request_retries", "rss_bytes", "worker_bytes", "environment_bytes", "verifier_bytes"]),
       ...(at(s, "actors") ? [element("h2", {}, "Actors of the trainer's process"),
                              table(["actor", ...actorPaths.map(labelOf)], mapRows(s, actorPaths), 1)] : []),
       ...(at(s, "joined_actors") ? [element("h2", {}, "Actors of processes that have joined"),

@@ -98,6 +98,29 @@ bool disconnect_rank(SimulatedRun& run, RankProcess& rank) {
   return true;
 }
 
+// The trainer of the run; nullptr while there is none.
+const TrainerState* trainer_state(SimulatedRun& run) {
+  const auto trainers =
+      alive(run, [](const KnownActor& known) { return known.kind == "trainer" && known.initialized; });
+  return trainers.empty() ? nullptr : trainer_of(trainers.front()->get());
+}
+
+// What a member sends does not arrive any more. Before the first update, and where updates take long, the run has more
+// patience than a simulation.
+bool mute_rank(SimulatedRun& run, RankProcess& rank) {
+  constexpr std::chrono::seconds kLongest{20};
+  const auto host = caf::actor_cast<caf::strong_actor_ptr>(rank.host);
+  if (rank.host_ended || rank.links.empty() || !is_initialized(run, host) || !rank_host_of(host->get())->rank)
+    return false;
+  const TrainerState* trainer = trainer_state(run);
+  if (trainer == nullptr || trainer->usual_update.count() == 0 || trainer->usual_update > kLongest) return false;
+  run.event("nothing of a rank process arrives any more");
+  for (const auto& link : rank.links) link->mute();
+  lose_rank(run);
+  ++run.outcome.muted_ranks;
+  return true;
+}
+
 // Faults of the rank processes. Where the loss of one ends the run, it is one of the faults that do. Returns whether
 // there was any.
 bool trouble_ranks(SimulatedRun& run) {
@@ -106,13 +129,14 @@ bool trouble_ranks(SimulatedRun& run) {
   const bool ends = divides_moments(config) && !keeps_copies(config);
   if (ends && run.endings >= run.scenario().max_endings) return false;
   bool lost = false;
-  switch (run.rank_rng.below(4)) {
+  switch (run.rank_rng.below(5)) {
     case 0: lost = kill_rank(run, any()); break;
     case 1: lost = disconnect_rank(run, any()); break;
     case 2:
       stall(run, any());
       lose_rank(run);  // where it takes longer than a request may
       return true;
+    case 3: lost = mute_rank(run, any()); break;
     default:  // two at once, which may end the run with copies, too
       if (divides_moments(config) && run.endings >= run.scenario().max_endings) return false;
       for (RankProcess& rank : run.ranks) lost |= kill_rank(run, rank);
@@ -124,11 +148,8 @@ bool trouble_ranks(SimulatedRun& run) {
 
 // Whether ranks compute an update, or have slices of the moments.
 bool ranks_are_at_work(SimulatedRun& run) {
-  const auto trainers =
-      alive(run, [](const KnownActor& known) { return known.kind == "trainer" && known.initialized; });
-  if (trainers.empty()) return false;
-  const TrainerState& trainer = *trainer_of(trainers.front()->get());
-  return trainer.update || trainer.slices > 1;
+  const TrainerState* trainer = trainer_state(run);
+  return trainer != nullptr && (trainer->update || trainer->slices > 1);
 }
 
 // Kills an inference process.

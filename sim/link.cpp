@@ -79,7 +79,7 @@ caf::strong_actor_ptr Link::stand_in(const caf::strong_actor_ptr& actor, Directi
 
 void Link::accept(Direction direction, const caf::strong_actor_ptr& target, caf::actor_id proxy,
                   caf::mailbox_element& element) {
-  if (!up_ || given_up_) return;
+  if (!up_ || given_up_ || (muted_ && direction == Direction::to_run)) return;
   seen_(element.sender, proxy, element.content());
   Parcel parcel;
   parcel.to = target;
@@ -139,6 +139,7 @@ caf::message Link::as_received(caf::message content) {
       through_wire<RoundSaid>(system_, content) || through_wire<RankSaid>(system_, content) ||
       through_wire<RankCopy>(system_, content) || through_wire<RankDone>(system_, content) ||
       through_wire<RankSave>(system_, content) || through_wire<RankMoments>(system_, content) ||
+      through_wire<RankPing>(system_, content) || through_wire<RankPong>(system_, content) ||
       through_wire<InferenceRequest>(system_, content) || through_wire<InferenceReply>(system_, content) ||
       through_wire<RolloutMessage>(system_, content) || through_wire<WorkerReport>(system_, content) ||
       through_wire<WorkerHello>(system_, content) || through_wire<Credits>(system_, content) ||

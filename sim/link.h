@@ -36,6 +36,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // any more. The process does not know that before cut().
   void give_up();
   bool given_up() const { return given_up_; }
+  // From now on nothing that the remote process sends arrives, and neither side notices.
+  void mute() { muted_ = true; }
   // `late`: rollouts in flight to the run arrive after their sender is known to be gone; everything else is lost.
   void cut(bool late);
 
@@ -61,7 +63,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   caf::actor_system& system_;
   Seen seen_;
-  bool up_ = true, given_up_ = false;
+  bool up_ = true, given_up_ = false, muted_ = false;
   std::deque<Parcel> queues_[2];
   std::map<caf::actor_id, caf::strong_actor_ptr> proxies_[2];  // by the actor that they represent
 };

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kEvery = 64;  // events between two checks
 // In seconds of the clock, all longer than the timeouts and pauses that are left from the time of the faults.
-constexpr double kProgress = 120;  // inference fails for about 95 s until a worker ends
+constexpr double kProgress = 150;  // a rank that does not answer is lost after 120 s, asked every 10 s
 constexpr double kWeights = 30, kServing = 30;
 constexpr uint64_t kUpdatesUnasked = 3;  // a rank that joins during an update is asked in the next one
 

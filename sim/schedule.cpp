@@ -13,7 +13,7 @@ namespace {
 
 // Of virtual time without progress: longer than all timeouts and back-off times; inference fails for about 95 s until a
 // worker ends.
-constexpr double kMaxIdleSeconds = 120;
+constexpr double kMaxIdleSeconds = 150;  // the longest deadline: a rank does not answer for 120 s, asked every 10 s
 
 constexpr std::chrono::milliseconds kPolls{6};  // in which each receiver of weights looks for them
 

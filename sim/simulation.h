@@ -27,6 +27,7 @@ struct Outcome {
   uint64_t killed_scorers = 0;
   uint64_t killed_ranks = 0;  // rank processes
   uint64_t broken_rank_connections = 0;
+  uint64_t muted_ranks = 0;   // rank processes from which nothing arrived any more
   uint64_t frozen_ranks = 0;  // rank processes that came back after the run had given them up
   uint64_t recoveries = 0;    // of the moments of a slice after the loss of a rank
   uint64_t lost_moments = 0;  // processes that ended because that was not possible

@@ -60,7 +60,7 @@ SETTINGS = {
     "stop.env_steps": 0,
 }
 JOINED = re.compile(r"rank process (\d+): rank process \d+: joined")
-GONE = re.compile(r"the rank in .* is gone")
+GONE = re.compile(r"rank process \d+ .* is gone")
 
 
 class Run:

@@ -47,10 +47,11 @@ struct JoinRequest {
   std::string kind;  // "worker", "inference", "scorer" or "rank"
   std::string host;
   uint64_t pid = 0;
-  std::string run = {};  // the identity of the run that it was a member of; empty if it was of none
+  std::string run = {};     // the identity of the run that it was a member of; empty if it was of none
+  std::string config = {};  // JSON, of a rank whose command line has one: that of the run has to be the same
 
   template <class I> friend typename I::result_type inspect(I& f, JoinRequest& x) {
-    return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid, x.run);
+    return f(caf::meta::type_name("JoinRequest"), x.protocol, x.kind, x.host, x.pid, x.run, x.config);
   }
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 // Messages between actors of one process. They never cross the network; most carry shared pointers.
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -59,6 +61,13 @@ struct WorkerGone {
 // that replay does not know yet start their environments.
 struct LaunchedWorkers {
   uint64_t count = 0;
+};
+
+// To stats, from the trainer of a run with several ranks: how many are there, itself among them.
+struct RanksMessage {
+  uint64_t up = 1;
+  bool complete = false;                   // all were there once: training waits for none
+  std::vector<pid_t> processes_here = {};  // on this machine, without this one
 };
 
 struct UpdateMessage {

@@ -39,7 +39,7 @@ using RankExchangeActor = ExchangeService::extend<caf::reacts_to<ExchangeAttempt
 // To the trainer, from this process: another rank.
 struct RankJoined {
   RankActor rank;
-  std::string process;       // which it is in
+  std::string name;          // of its process: "rank process 3 (process 4711)"
   std::string address = {};  // at which that process reaches this one
 };
 

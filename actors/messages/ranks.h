@@ -203,12 +203,30 @@ struct RankMoments {
   }
 };
 
+// From rank 0, which wants to know whether the rank still answers.
+struct RankPing {
+  uint64_t number = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankPing& x) {
+    return f(caf::meta::type_name("RankPing"), x.number);
+  }
+};
+
+// To rank 0: the answer.
+struct RankPong {
+  uint64_t number = 0;
+
+  template <class I> friend typename I::result_type inspect(I& f, RankPong& x) {
+    return f(caf::meta::type_name("RankPong"), x.number);
+  }
+};
+
 // What the other ranks tell rank 0 beside the rounds, and it them.
-using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>,
+using RankLead = caf::typed_actor<caf::reacts_to<RankDone>, caf::reacts_to<RankMoments>, caf::reacts_to<RankPong>,
                                   caf::reacts_to<GradientsFailed>, caf::reacts_to<Part>>;
 using RankActor = caf::typed_actor<caf::reacts_to<RankState>, caf::reacts_to<RankSamples>, caf::reacts_to<RankUpdate>,
                                    caf::reacts_to<RoundSaid>, caf::reacts_to<RankCopy>, caf::reacts_to<RankSave>,
-                                   caf::reacts_to<Part>, caf::reacts_to<Stop>>;
+                                   caf::reacts_to<RankPing>, caf::reacts_to<Part>, caf::reacts_to<Stop>>;
 
 // How a rank process says in a JoinRequest what it is.
 inline constexpr const char* kRankKind = "rank";
@@ -220,9 +238,10 @@ struct RankReady {
   Signature signature;       // of all tensors of the learner
   SpecFields spec;           // as in a WorkerHello
   std::string address = {};  // of rank 0, as the process has reached it
+  uint64_t process = 0;      // its number, from the Welcome
 
   template <class I> friend typename I::result_type inspect(I& f, RankReady& x) {
-    return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec, x.address);
+    return f(caf::meta::type_name("RankReady"), x.rank, x.signature, x.spec, x.address, x.process);
   }
 };
 

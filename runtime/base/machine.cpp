@@ -123,6 +123,14 @@ uint64_t processors() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+uint64_t processors(const std::set<pid_t>& others) {
+  cpu_set_t all, of_other;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return processors();
+  for (const pid_t other : others)
+    if (sched_getaffinity(other, sizeof of_other, &of_other) == 0) CPU_OR(&all, &all, &of_other);
+  return std::max(1, CPU_COUNT(&all));
+}
+
 uint64_t available_address_space(const std::string& root) {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoNumber;

@@ -1,7 +1,10 @@
 #pragma once
 // The processors and the memory that this machine offers a process. Any thread.
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +12,8 @@ namespace troupe {
 
 // Processors this process may run on.
 uint64_t processors();
+// Those that this process or one of these, of the same machine, may run on.
+uint64_t processors(const std::set<pid_t>& others);
 
 // Bytes that this process can still allocate: free memory and swap of the machine, or what its control groups and
 // `ulimit -v` still allow, if that is less. The largest number if the system does not report it. `root` is put before

@@ -11,6 +11,18 @@
 
 namespace troupe {
 
+namespace {
+
+// Empty if there is no such process.
+std::string program_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace
+
 uint64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   if (file == nullptr) return 0;
@@ -28,6 +40,11 @@ uint64_t peak_resident_bytes() {
     if (word == "VmHWM:" && file >> kibibytes) return kibibytes * 1024;
   }
   return 0;
+}
+
+bool is_of_this_program(pid_t process) {
+  const std::string name = program_of(std::to_string(process));
+  return !name.empty() && name == program_of("self");
 }
 
 MachineTicks machine_ticks() {

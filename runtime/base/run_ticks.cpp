@@ -1,6 +1,5 @@
 #include "runtime/base/run_ticks.h"
 
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -17,7 +16,7 @@ namespace troupe {
 namespace {
 
 // With that of its children that it has waited for.
-uint64_t ticks_of(pid_t id) {
+uint64_t used_by(pid_t id) {
   std::ifstream file("/proc/" + std::to_string(id) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return 0;
@@ -43,25 +42,27 @@ double wait_seconds_of(pid_t id) {
   return sum;
 }
 
-// This process and those that descend from it.
-std::vector<pid_t> processes_of_run() {
-  constexpr size_t kMost = 10'000;  // a bound against lists that change while they are read
-  std::vector<pid_t> processes = {getpid()};
-  for (size_t i = 0; i < processes.size() && i < kMost; ++i) add_children_of(processes[i], processes);
-  return processes;
-}
-
 }  // namespace
 
-RunTicks run_ticks() {
+RunTicks ticks_of(pid_t process, std::set<pid_t>& counted) {
+  constexpr size_t kMost = 10'000;  // a bound against lists that change while they are read
   RunTicks ticks;
   double waited = 0;  // seconds
-  for (const pid_t id : processes_of_run()) {
-    ticks.used += ticks_of(id);
+  std::vector<pid_t> processes = {process};
+  for (size_t i = 0; i < processes.size() && i < kMost; ++i) {
+    const pid_t id = processes[i];
+    if (!counted.insert(id).second) continue;
+    ticks.used += used_by(id);
     waited += wait_seconds_of(id);
+    add_children_of(id, processes);
   }
   ticks.waited = static_cast<uint64_t>(waited * static_cast<double>(sysconf(_SC_CLK_TCK)));
   return ticks;
+}
+
+RunTicks run_ticks() {
+  std::set<pid_t> counted;
+  return ticks_of(getpid(), counted);
 }
 
 }  // namespace troupe

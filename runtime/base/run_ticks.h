@@ -1,7 +1,10 @@
 #pragma once
 // Processor time of this process and of those that it has started. Any thread.
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <set>
 
 namespace troupe {
 
@@ -15,5 +18,8 @@ struct RunTicks {
 };
 
 RunTicks run_ticks();
+// The same of another process of this machine; zeros if there is none. Leaves out the processes in `counted`, with
+// those that descend from them, and adds the others to it.
+RunTicks ticks_of(pid_t process, std::set<pid_t>& counted);
 
 }  // namespace troupe

@@ -74,7 +74,7 @@ void require_address_space(size_t threads, uint64_t memory, uint64_t available, 
                       " threads and the data: raise it" + (advice.empty() ? "" : ", or " + advice));
   const uint64_t arenas = space.arenas_within(available);
   if (arenas == space.arenas) return;
-  mallopt(M_ARENA_MAX, static_cast<int>(arenas));
+  mallopt(M_ARENA_MAX, static_cast<int>(arenas));  // NOLINT(concurrency-mt-unsafe): no other thread runs yet
   log_warn("memory", "`ulimit -v` leaves address space for " + std::to_string(arenas) + " of " +
                          std::to_string(space.arenas) + " allocation arenas: threads share them, which can be slower");
 }
@@ -85,7 +85,7 @@ void require_threads(size_t count, const std::string& advice, const StartThread&
     threads.start(count, start ? start : start_thread);
   } catch (const std::system_error&) {
     throw ConfigError("cannot start " + std::to_string(count) + " threads, " + std::to_string(threads.started()) +
-                      " started: raise `ulimit -u`, `ulimit -v` or the container's limit of processes" +
+                      " started: raise `ulimit -u`, `-v`, `-d` or the container's limit of processes" +
                       (advice.empty() ? "" : ", or " + advice));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -21,7 +22,7 @@ namespace {
 const caf::atom_value kFaultCategory = caf::atom("troupe");
 
 constexpr const char* kNoThread =
-    "the system starts no further thread (see `ulimit -u`, `ulimit -v` and the limits of the container)";
+    "the system starts no further thread (see `ulimit -u`, `-v`, `-d` and the limits of the container)";
 
 std::string in_words(caf::exit_reason reason) {
   switch (reason) {
@@ -115,6 +116,17 @@ std::string process_of(const caf::node_id& node) {
   if (!node) return "process " + std::to_string(::getpid());  // the node id is invalid if the system has no network
   const std::string text = to_string(node);
   return "process " + text.substr(text.rfind('#') + 1);
+}
+
+std::optional<pid_t> process_here(const caf::node_id& own, const caf::node_id& node) {
+  if (!own || !node || own == node) return std::nullopt;
+  const std::string a = to_string(own), b = to_string(node);
+  const size_t host = b.rfind('#');  // then the number of the process follows
+  if (host == std::string::npos || a.substr(0, a.rfind('#')) != b.substr(0, host)) return std::nullopt;
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(b.data() + host + 1, b.data() + b.size(), process);
+  if (error != std::errc() || end != b.data() + b.size() || process <= 0) return std::nullopt;
+  return process;
 }
 
 void drop_strange_messages(caf::scheduled_actor* self, const std::string& name) {

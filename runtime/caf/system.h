@@ -2,8 +2,11 @@
 // The seam to CAF: how an actor system is configured from our own settings, and the few helpers every actor uses. CAF's
 // own command line and ini files are never read.
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <caf/actor_system.hpp>
@@ -45,6 +48,9 @@ caf::error fault_of_exception(const std::exception_ptr& pointer);
 
 // "process 123", of this machine or another.
 std::string process_of(const caf::node_id& node);
+// The process of `node` if it is another one on the machine of `own`, as far as the ids tell: those of containers on
+// two machines may look like those of one.
+std::optional<pid_t> process_here(const caf::node_id& own, const caf::node_id& node);
 
 // Drops messages that the actor does not know and errors that answer no request of its own, with a warning under this
 // name. They come from other processes. CAF would print the first and answer them with an error, and an error ends an

@@ -111,6 +111,12 @@ Bottleneck missing_processes(const StatsSnapshot& s) {
   if (s.inference_up == 0) return with({"waiting for inference", "no inference actor is up"}, Resource::inference);
   if (s.needs_scorers && s.scorers_up == 0)
     return with({"waiting for a scorer", "none is up", "troupe scorer adds one"}, Resource::scorers);
+  if (s.waits_for_ranks)
+    return with({"waiting for ranks",
+                 format_count(s.ranks_up) + " of " + format_count(s.ranks_total) + (s.ranks_up == 1 ? " is" : " are") +
+                     " there",
+                 "troupe rank adds one"},
+                Resource::exchange);
   return {};
 }
 
@@ -352,7 +358,7 @@ uint64_t env_failures_of(const StatsSnapshot& s) {
 //   environments fail       no samples come because environments fail; says how many failures and rows in quarantine.
 //                           In a token run: workers fail
 //   starting ...            workers were started or have joined, and none is ready
-//   waiting for ...         there is no worker, no inference actor or no scorer
+//   waiting for ...         there is no worker, no inference actor or no scorer, or not all ranks have come
 //   not known yet           the first rollouts are not complete
 //   no samples              none for 10 s, and the trainer has nothing to do
 //   waste                   many samples of the last minute were dropped, or most answers filtered

@@ -142,6 +142,15 @@ std::string training_line(const StatsSnapshot& s) {
          "/s)  reuse " + format_figure(s.reuse, 1) + "  waits " + text_at(s, "trainer_wait_fraction");
 }
 
+std::string ranks_text(const StatsSnapshot& s) {
+  return format_short(s.ranks_up) + " of " + format_short(s.ranks_total);
+}
+
+// Empty with one rank.
+std::string ranks_line(const StatsSnapshot& s) {
+  return s.ranks_total > 1 ? "  ranks      " + ranks_text(s) + " up" : "";
+}
+
 std::string lag_line(const StatsSnapshot& s) {
   return "  lag        median " + format_figure(s.lag_p50, 0) + "  p95 " + format_figure(s.lag_p95, 0) + "  max " +
          format_figure(s.lag_max, 0) + "  cap " + text_at(s, "lag.cap");
@@ -291,6 +300,7 @@ std::vector<LineItem> line_items(const StatsSnapshot& s, bool names) {
   if (!s.alarms.empty())
     items.push_back(names ? same(1, 3, "alarms: " + alarm_names(s)) : counted(1, 3, "alarms", s.alarms.size()));
   items.push_back(counted(0, 12, "workers", s.workers_up));
+  if (s.ranks_total > 1) items.push_back(same(s.ranks_up < s.ranks_total ? 1 : 7, 12, "ranks " + ranks_text(s)));
   if (!s.training_ended) items.push_back(same(4, 14, "ETA " + text_at(s, "eta_seconds")));
   items.push_back({0, 13, lag + format_figure(s.lag_p95, 0) + cap + text_at(s, "lag.cap"),
                    lag + compact_lag(s.lag_p95) + cap + format_compact(s.lag_cap)});
@@ -339,6 +349,7 @@ std::vector<ConsoleLine> console_lines(const std::string& run, const StatsSnapsh
       {flow, 11, inference_line(s)},
       {flow, 12, batches_line(s)},
       {flow, 3, training_line(s)},
+      {flow, s.ranks_up < s.ranks_total ? 3 : 8, ranks_line(s)},
       {flow, 6, lag_line(s)},
       {flow, 8, weights_line(s)},
       {result, 2, return_line(s)},

@@ -53,6 +53,7 @@ void forget_times(StatsSnapshot& s) {
                        &s.scorer_p50_ms, &s.inference_p99_ms, &s.late_wait_seconds, &s.weights_waited_seconds,
                        &s.answer_tokens_per_second, &s.trained_tokens_per_second})
     *time = kUnknown;
+  s.ranks_up = s.ranks_total = 0;  // of which no result depends either
   s.rss_bytes = s.worker_bytes = s.environment_bytes = s.verifier_bytes = 0;
   s.busy = {};
   s.recent = {};

@@ -119,7 +119,12 @@ struct StatsSnapshot {
   double weights_waited_seconds = 0;  // that they waited
 
   bool several_epochs = false;   // trainer.epochs is above 1; not in the JSON
-  uint64_t ranks = 1;            // trainer.ranks; not in the JSON
+  uint64_t ranks_total = 1;      // trainer.ranks; 0 in deterministic runs, as the next one
+  uint64_t ranks_up = 1;         // of them
+  uint64_t ranks_here = 1;       // of these, on the machine of the trainer; not in the JSON, as the next two
+  uint64_t rank_threads = 1;     // trainer.threads
+  uint64_t rank_processors = 0;  // that the ranks of this machine may use; 0: not known, or they compute elsewhere
+  bool waits_for_ranks = false;  // training has not begun, because not all have come; not in the JSON
   bool needs_scorers = false;    // not in the JSON
   uint64_t scorers_up = 0;       // that serve, in this process and others
   uint64_t scored_answers = 0;   // by all scorers, of this start
@@ -165,7 +170,8 @@ struct StatsSnapshot {
   StageFigures stages;
 };
 
-// Makes unknown what depends on the speed of the machine: all times, rates of time, and memory.
+// Makes unknown what depends on the speed of the machine, or on how many ranks compute: all times, rates of time, memory,
+// and the ranks.
 void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.

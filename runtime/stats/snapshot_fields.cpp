@@ -108,10 +108,11 @@ constexpr std::array kFields = {
                   "share of the last 10 s in which the processors of the trainer's machine were busy, on average, "
                   "with any program",
                   of_busy<&BusyShares::machine>, shown("processors of the machine")},
-    SnapshotField{kBusyHeading, "busy.run", "busy_ratio{actor=run}", "0 to 1", kTimed,
-                  "of the same, the part that the trainer's process and those it has started used; the rest are other "
-                  "programs, workers that have joined among them",
-                  of_busy<&BusyShares::run>, shown("processors used by the run")},
+    SnapshotField{
+        kBusyHeading, "busy.run", "busy_ratio{actor=run}", "0 to 1", kTimed,
+        "of the same, the part that the trainer's process used, with those that it has started and those that "
+        "have joined; the rest are other programs",
+        of_busy<&BusyShares::run>, shown("processors used by the run")},
     SnapshotField{kBusyHeading, "busy.waiting", "busy_ratio{actor=waiting}", "0 or more", kTimed,
                   "of the same, what threads of the run waited for because others had the processors: 0.5 on two "
                   "processors when one thread waits all the time, on average",

@@ -42,8 +42,9 @@ constexpr FieldAccess kAlarmTexts{[](const S& s) { return of_alarms(s, [](const 
                                       if (const auto alarm = s.alarms.find(name); alarm != s.alarms.end())
                                         read_figure(text, alarm->second.text);
                                   }};
+// Null where there are none.
 template <uint64_t StatsSnapshot::* member>
-constexpr FieldAccess memory{[](const S& s) { return s.*member > 0 ? Json(s.*member) : Json(); },
+constexpr FieldAccess if_any{[](const S& s) { return s.*member > 0 ? Json(s.*member) : Json(); },
                              [](S& s, const Json& bytes) { read_figure(bytes, s.*member); }};
 
 constexpr const char* kWorkers = "Workers and failures";
@@ -58,6 +59,11 @@ constexpr std::array kWorkerFields = {
     SnapshotField{kWorkers, "workers.total", "workers_connected_total", "workers", kAlways,
                   "that have connected since this process started", of<&S::workers_total>,
                   shown("workers connected since the start")},
+    SnapshotField{kWorkers, "ranks.up", "ranks", "ranks", kTimed,
+                  "that compute updates now, or will when all have come; 1 without `trainer.ranks`",
+                  if_any<&S::ranks_up>, shown("ranks up")},
+    SnapshotField{kWorkers, "ranks.total", "ranks_wanted", "ranks", kTimed, "`trainer.ranks`", if_any<&S::ranks_total>,
+                  shown("ranks wanted")},
     SnapshotField{kWorkers, "workers.starting", "workers_starting", "workers", kAlways,
                   "started by the run, or connected from another process, that still start their environments",
                   of<&S::workers_starting>, shown("workers starting")},
@@ -89,18 +95,18 @@ constexpr std::array kWorkerFields = {
                   "newest error of an environment or a request; empty without one", of<&S::last_error>,
                   shown("newest error")},
     SnapshotField{kWorkers, "rss_bytes", "resident_memory_bytes", "bytes", kTimed,
-                  "resident memory of the trainer's process", memory<&S::rss_bytes>,
+                  "resident memory of the trainer's process", if_any<&S::rss_bytes>,
                   shown("memory of the trainer's process")},
     SnapshotField{kWorkers, "worker_bytes", "worker_memory_bytes", "bytes", kTimed,
                   "resident memory of the processes of workers that have joined, all together; null without any",
-                  memory<&S::worker_bytes>, shown("memory of joined workers")},
+                  if_any<&S::worker_bytes>, shown("memory of joined workers")},
     SnapshotField{
         kWorkers, "environment_bytes", "environment_memory_bytes", "bytes", kTimed,
         "resident memory of the processes of environments in Python, and of what they start, on all machines; "
         "null without any",
-        memory<&S::environment_bytes>, shown("memory of environments' processes")},
+        if_any<&S::environment_bytes>, shown("memory of environments' processes")},
     SnapshotField{kWorkers, "verifier_bytes", "verifier_memory_bytes", "bytes", kTimed,
-                  "the same of the processes of verifiers", memory<&S::verifier_bytes>,
+                  "the same of the processes of verifiers", if_any<&S::verifier_bytes>,
                   shown("memory of verifiers' processes")},
     SnapshotField{kWorkers, "verifier.calls", "verifier_calls_total", "calls", kVerified,
                   "to the verifiers of all workers, and to what replies, since the start of the process, repeated ones "

@@ -30,6 +30,7 @@ struct Heard {
   std::vector<SamplingFailed> sampling_failed;
   std::vector<Collapsed> collapsed;
   std::vector<UpdateMessage> updates;
+  std::vector<RanksMessage> ranks;
   std::vector<TrainingEnded> ended;
   std::vector<CheckpointMessage> checkpoints;
   std::vector<Evaluation> evaluations;
@@ -75,6 +76,7 @@ inline caf::behavior peer(caf::stateful_actor<PeerState>* self, Heard* heard) {
         heard->warmup.push_back(message.state);
         if (message.point) heard->warmup_points.push_back(message.state.step);
       },
+      [heard](const RanksMessage& ranks) { heard->ranks.push_back(ranks); },
       [heard](const UpdateMessage& update) { heard->updates.push_back(update); },
       [heard](const TrainingEnded& ended) { heard->ended.push_back(ended); },
       [heard](const CheckpointMessage& message) { heard->checkpoints.push_back(message); },

@@ -122,10 +122,13 @@ struct Told {
   std::vector<RankSamples> samples;
   std::vector<RankUpdate> updates;
   std::vector<RankSave> saves;
+  int pings = 0;
+  bool silent = false;  // answers no ping
+  std::vector<Stop> stops;
   std::vector<RoundSaid> rounds;
 };
 
-inline caf::behavior rank_peer(caf::stateful_actor<PeerState>*, Told* told) {
+inline caf::behavior rank_peer(caf::stateful_actor<PeerState>* self, Told* told) {
   return {
       [told](const RankState& state) {
         ++told->states;
@@ -133,10 +136,14 @@ inline caf::behavior rank_peer(caf::stateful_actor<PeerState>*, Told* told) {
       },
       [told](const RankSave& save) { told->saves.push_back(save); },
       [](const RankCopy&) {},
+      [self, told](const RankPing& ping) {
+        ++told->pings;
+        if (!told->silent) self->send(caf::actor_cast<caf::actor>(self->current_sender()), RankPong{ping.number});
+      },
       [told](const RankSamples& samples) { told->samples.push_back(samples); },
       [told](const RankUpdate& update) { told->updates.push_back(update); },
       [told](const RoundSaid& said) { told->rounds.push_back(said); },
-      [](const Stop&) {},
+      [told](const Stop& stop) { told->stops.push_back(stop); },
   };
 }
 
@@ -161,7 +168,7 @@ struct RankedTrainer : OneActor {
     return config;
   }
   void join() {
-    all.tell(trainer, RankJoined{caf::actor_cast<RankActor>(rank), "process 7"});
+    all.tell(trainer, RankJoined{caf::actor_cast<RankActor>(rank), "rank process 7"});
     run();
   }
   void stage() {

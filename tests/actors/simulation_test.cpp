@@ -124,19 +124,21 @@ TEST_CASE("simulation: scorers compute several groups at a time, and die") {
 
 TEST_CASE("simulation: rank processes are killed, and the others go on, or the run ends because moments are lost") {
   const QuietLog quiet;
-  uint64_t killed = 0, broken = 0, frozen = 0, recoveries = 0, lost_moments = 0;
+  uint64_t killed = 0, broken = 0, frozen = 0, muted = 0, recoveries = 0, lost_moments = 0;
   for (uint64_t seed = 2; seed <= 500; seed += 5) {  // those with shards
     const Outcome outcome = simulate(seed);
     CHECK_MESSAGE(!outcome.violation, describe(seed, outcome));
     killed += outcome.killed_ranks;
     broken += outcome.broken_rank_connections;
     frozen += outcome.frozen_ranks;
+    muted += outcome.muted_ranks;
     recoveries += outcome.recoveries;
     lost_moments += outcome.lost_moments;
   }
   CHECK(killed >= 20);
   CHECK(broken >= 5);
   CHECK(frozen >= 5);
+  CHECK(muted >= 5);
   CHECK(recoveries >= 3);
   CHECK(lost_moments >= 3);
 }

@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "runtime/base/log.h"
+#include "runtime/base/machine.h"
 #include "tests/actors/stats_reports.h"
+#include "tests/runtime/base/computing.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
@@ -105,6 +107,47 @@ TEST_CASE("stats: steps, ledger, returns, workers and updates of a report are co
   CHECK(point.learner.at("kl") == 0.5);
   CHECK_FALSE(core.has_new_steps());
   CHECK_FALSE(core.take_point_due());
+}
+
+TEST_CASE("stats: the ranks that are up are those that the trainer counts; a deterministic run has none") {
+  RunConfig config = config_of(100);
+  config.trainer.ranks = 4;
+  StatsCore core(config, false, kStart);
+  CHECK(core.take_view(kStart).ranks_up == 1);
+  CHECK(core.take_view(kStart).ranks_total == 4);
+  CHECK(core.take_view(kStart).waits_for_ranks);
+  core.add(RanksMessage{3});
+  CHECK(core.take_view(kStart).ranks_up == 3);
+  CHECK(core.take_view(kStart).waits_for_ranks);
+  core.add(RanksMessage{2, true});
+  CHECK(core.take_view(kStart).ranks_up == 2);
+  CHECK_FALSE(core.take_view(kStart).waits_for_ranks);
+  CHECK(core.take_view(kStart).ranks_here == 1);
+  config.deterministic = true;
+  const StatsSnapshot deterministic = StatsCore(config, false, kStart).take_view(kStart);
+  CHECK(deterministic.ranks_up == 0);
+  CHECK_FALSE(deterministic.waits_for_ranks);
+  const StatsSnapshot alone = StatsCore(config_of(100), false, kStart).take_view(kStart);
+  CHECK(alone.ranks_up == 1);
+  CHECK(alone.ranks_total == 1);
+  CHECK_FALSE(alone.waits_for_ranks);
+}
+
+TEST_CASE("stats: ranks of this machine are told apart from those of others, with the processors that they may use") {
+  const Computing rank(/*orphan=*/false);
+  RunConfig config = config_of(100);
+  config.trainer.ranks = 4;
+  config.trainer.threads = 3;
+  const auto told = [&] {
+    StatsCore core(config, false, kStart);
+    core.add(RanksMessage{4, true, {rank.id(), /*of another machine*/ INT32_MAX}});
+    return core.take_view(kStart);
+  };
+  CHECK(told().ranks_here == 2);
+  CHECK(told().rank_threads == 3);
+  CHECK(told().rank_processors == processors());
+  config.trainer.device = "cuda:0";
+  CHECK(told().rank_processors == 0);
 }
 
 TEST_CASE("stats: points and views compute their means separately") {

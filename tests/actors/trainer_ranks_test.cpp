@@ -15,8 +15,16 @@ using namespace std::chrono_literals;
 TEST_CASE("trainer, ranks: the first super-batch is asked for when all ranks are there") {
   RankedTrainer f(limited(0, 100));
   CHECK(f.all.heard->batches_asked == 0);
+  CHECK(f.all.heard->ranks.empty());
   f.join();
   CHECK(f.all.heard->batches_asked == 1);
+  REQUIRE(f.all.heard->ranks.size() == 1);
+  CHECK(f.all.heard->ranks[0].up == 2);
+  CHECK(f.all.heard->ranks[0].complete);
+  f.lose_rank();
+  REQUIRE(f.all.heard->ranks.size() == 2);
+  CHECK(f.all.heard->ranks[1].up == 1);
+  CHECK(f.all.heard->ranks[1].complete);  // the run goes on
 }
 
 TEST_CASE("trainer, ranks: a run whose ranks do not come says so, and ends with an error that counts them") {
@@ -159,10 +167,40 @@ TEST_CASE("trainer, ranks: what is of another attempt or no rank is ignored, and
   f.say(RankSaid{f.attempt(), {}, {{0, 3}, {{1}, {2}, {3}}, {}}});
   CHECK(f.learner->loaded == 1);
   CHECK(f.all.heard->updates.size() == 1);
-  CHECK(disk.read("log").find("the rank in process 7 is gone") != std::string::npos);
+  CHECK(disk.read("log").find("rank process 7 is gone") != std::string::npos);
   f.answer();  // of a rank that is lost
   CHECK(f.all.heard->updates.size() == 1);
   open_log(nullptr, {.to_stderr = false});
+}
+
+TEST_CASE("trainer, ranks: a rank that does not answer is lost, and told so; after the first update soon") {
+  for (const bool first : {true, false}) {
+    CAPTURE(first);
+    RankedTrainer f(limited(0, 100));
+    f.join();
+    if (!first) {
+      f.stage();
+      f.answer();
+    }
+    f.stage();
+    const size_t updates = f.all.heard->updates.size();
+    const auto limit = first ? 1800s : 120s;
+    const auto pass = [&f](std::chrono::seconds time) {
+      for (; time > 0s; time -= 10s) f.pass(10s);
+    };
+    pass(limit + 20s);  // it answers all the time, but computes for long
+    CHECK(f.told->pings > 10);
+    CHECK(f.told->stops.empty());
+    f.told->silent = true;
+    f.pass(limit);  // a pause of the whole process
+    pass(limit - 20s);
+    CHECK(f.told->stops.empty());
+    pass(30s);
+    REQUIRE(f.told->stops.size() == 1);
+    CHECK(f.told->stops[0].reason.find("it has answered nothing for " + std::to_string(limit.count()) + " s") !=
+          std::string::npos);
+    CHECK(f.all.heard->updates.size() == updates + 1);  // without it
+  }
 }
 
 TEST_CASE("trainer, ranks: a rank that ends after training is not missed") {
@@ -175,6 +213,8 @@ TEST_CASE("trainer, ranks: a rank that ends after training is not missed") {
   REQUIRE(f.all.heard->ended.size() == 1);
   f.lose_rank();
   CHECK(disk.read("log").find("is gone") == std::string::npos);
+  CHECK(f.all.heard->ranks.size() == 1);
+  CHECK(f.all.heard->ranks.back().up == 2);
   open_log(nullptr, {.to_stderr = false});
 }
 

@@ -91,6 +91,22 @@ TEST_CASE("launch: all ranks of a run that ends, or is finished, end with 0") {
   }
 }
 
+TEST_CASE("launch: a rank with another config is refused, and rank 0 says so; one without the config joins") {
+  const TempFolder folder;
+  const std::string at = free_address(), path = folder / "run";
+  Process other(with(of_two("1", at), train_line(path, kEndless + set({"trainer.epochs=3"}))));
+  RankZero run(path, at, kEndless);
+  CHECK(other.wait() == 2);
+  const std::string why = "another config: trainer.epochs is 3, and in the run 4";
+  CHECK(has(other.err(), "troupe: TROUPE_RANK: rank 0 at " + at + ": the run refuses: " + why));
+  CHECK(eventually([&] { return log_has(path, "is refused: " + why); }));
+  Process without(with(of_two("1", at), {"troupe", "train", folder / "missing.json", "--run", path}));
+  CHECK(run.makes_updates(1));
+  run.process().signal(SIGTERM);
+  CHECK(run.process().wait() == 130);
+  CHECK(without.wait() == 0);
+}
+
 TEST_CASE("launch: a rank that a signal asks to stop computes until rank 0 is gone") {
   const TempFolder folder;
   const std::string at = free_address(), path = folder / "run";

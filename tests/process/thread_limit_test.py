@@ -14,7 +14,7 @@ BUILD = os.path.abspath(sys.argv.pop(1))
 USER = 100_000 + os.getpid()  # a user without other processes, so that the limit counts those of the test only
 LIMITS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18)
 os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # in a build with sanitizers the leak checker cannot run as another user
-REFUSED = "raise `ulimit -u`, `ulimit -v` or the container's limit of processes"
+REFUSED = "raise `ulimit -u`, `-v`, `-d` or the container's limit of processes"
 
 
 def as_user(*words):

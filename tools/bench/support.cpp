@@ -26,13 +26,21 @@ BenchSystem::~BenchSystem() {
 }
 
 StatsActor::behavior_type silent_stats(StatsActor::pointer) {
-  return {[](const WorkerReport&) {},    [](const InferenceReport&) {},
-          [](const Applied&) {},         [](const ProcessReport&) {},
-          [](const ReplayReport&) {},    [](const CheckpointMessage&) {},
-          [](const Evaluation&) {},      [](const EvaluationProgress&) {},
-          [](const WarmupMessage&) {},   [](const ReceiverGone&) {},
-          [](const LaunchedWorkers&) {}, [](beat_atom) {},
-          [](const SaveMessage&) {},     [](const Stop&) {}};
+  return {[](const WorkerReport&) {},
+          [](const InferenceReport&) {},
+          [](const Applied&) {},
+          [](const ProcessReport&) {},
+          [](const ReplayReport&) {},
+          [](const CheckpointMessage&) {},
+          [](const Evaluation&) {},
+          [](const EvaluationProgress&) {},
+          [](const WarmupMessage&) {},
+          [](const ReceiverGone&) {},
+          [](const LaunchedWorkers&) {},
+          [](const RanksMessage&) {},
+          [](beat_atom) {},
+          [](const SaveMessage&) {},
+          [](const Stop&) {}};
 }
 
 ReplayService::behavior_type silent_replay(ReplayService::pointer) {

@@ -72,7 +72,7 @@ std::string memory_left() {
 // The line about a failure that is nobody's mistake.
 std::string text_of(const std::exception& failure) {
   if (is_out_of_threads(failure))
-    return "cannot start a thread: raise `ulimit -u`, `ulimit -v` or the container's limit of processes";
+    return "cannot start a thread: raise `ulimit -u`, `-v`, `-d` or the container's limit of processes";
   if (is_out_of_memory(failure)) return "out of memory while " + std::string(current_step) + "; " + memory_left();
   return std::string("internal error: ") + failure.what();
 }

@@ -51,9 +51,13 @@ int run_rank(const RankOptions& options) {
   return run_rank_at({.connect = options.connect, .wait = options.wait, .launched = options.of_run});
 }
 
-int run_launched_rank(const Launch& launch) {
+int run_launched_rank(const Launch& launch, const std::string& config) {
   print_line(launch.text() + ": joins rank 0 at " + launch.rank0.text());
-  return run_rank_at({launch.rank0, kLaunchWait.count(), launch.found + ": rank 0 at", /*launched=*/true});
+  return run_rank_at({.connect = launch.rank0,
+                      .wait = kLaunchWait.count(),
+                      .source = launch.found + ": rank 0 at",
+                      .config = config,
+                      .launched = true});
 }
 
 }  // namespace troupe

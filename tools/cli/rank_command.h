@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tools/cli/address.h"
 #include "tools/cli/command.h"
@@ -20,8 +21,9 @@ struct RankOptions {
 
 // In troupe-learn.
 int run_rank(const RankOptions& options);
-// The same for `troupe train` as another rank than 0 of a launcher.
-int run_launched_rank(const Launch& launch);
+// The same for `troupe train` as another rank than 0 of a launcher. `config` (JSON) is that of its command line, which
+// the run compares with its own; empty: there is none on this machine.
+int run_launched_rank(const Launch& launch, const std::string& config);
 
 inline RankOptions read_rank(Flags& flags) {
   RankOptions options;

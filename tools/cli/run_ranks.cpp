@@ -1,5 +1,6 @@
 #include "tools/cli/run_ranks.h"
 
+#include "actors/config/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/output.h"
 #include "tools/cli/launch.h"
@@ -11,6 +12,15 @@ TrainOptions options_of_launch(TrainOptions options, const Launch& launch) {
   options.ranks = launch.ranks;
   options.listen = launch.listen;
   return options;
+}
+
+std::string config_of_rank(const TrainOptions& options, const Launch& launch) {
+  try {
+    if (!options.config.empty()) find_config(options.config);
+  } catch (const ConfigError&) {
+    return {};
+  }
+  return to_json(config_to_train(options_of_launch(options, launch)));
 }
 
 void start_ranks(std::optional<ChildProcesses>& ranks, const Address& run, int64_t count) {

@@ -19,6 +19,10 @@ namespace troupe {
 // The flags of the same run without a launcher: with its number of ranks, and with the address on which rank 0 listens.
 TrainOptions options_of_launch(TrainOptions options, const Launch& launch);
 
+// The config of the same command line as another rank than 0, as JSON; empty if its CONFIG is not on this machine.
+// Throws ConfigError.
+std::string config_of_rank(const TrainOptions& options, const Launch& launch);
+
 // Starts the other ranks, which join the run that listens at `run`.
 void start_ranks(std::optional<ChildProcesses>& ranks, const Address& run, int64_t count);
 

@@ -55,7 +55,7 @@ using Clock = std::chrono::steady_clock;
 std::string stopping_line(int signal, bool training_ended) {
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
   const std::string begin = std::string(terminal ? "\n" : "") + "stopping at " + signal_name(signal) + ": ";
-  if (training_ended) return begin + "training has ended; the last evaluation is left out\n";
+  if (training_ended) return begin + "training has ended; the last evaluation is left out unless it is complete\n";
   return begin + "writing a checkpoint" + (terminal ? " (press Ctrl-C again after 1 s to quit without it)" : "") + '\n';
 }
 
@@ -320,8 +320,13 @@ int begin_and_train(Start& run) {
                      {config.model, run.context->spec, run.context->tokens ? run.context.get() : nullptr});
   std::optional<JoinListener> listener;
   uint16_t taken_port = 0;
-  if (!config.deterministic)
-    taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
+  try {
+    if (!config.deterministic)
+      taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
+  } catch (const ConfigError& refused) {
+    if (!run.launch) throw;
+    throw ConfigError(run.launch->text() + ": " + refused.what() + "; another rank 0 may be there");
+  }
 
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });
   run.folder.emplace(posix_disk(), path, to_json(config), settings_of_run(), initial ? &*initial : nullptr);
@@ -367,7 +372,7 @@ int run_train(const TrainOptions& given) {
   const auto begun = Clock::now() - process_age();
   std::signal(SIGPIPE, SIG_IGN);  // the run continues if the reader of its console ends
   const std::optional<Launch> launch = launch_of(given);
-  if (launch && launch->rank > 0) return run_launched_rank(*launch);
+  if (launch && launch->rank > 0) return run_launched_rank(*launch, config_of_rank(given, *launch));
   const TrainOptions options = launch ? options_of_launch(given, *launch) : given;
   StopSignals signals;
   const RunConfig config = config_to_train(options);

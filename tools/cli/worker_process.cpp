@@ -186,6 +186,7 @@ int run_host(const HostStart& start, size_t more, const SpawnHost& spawn) {
   with_network(2, more, joining_network(), [&](caf::actor_system& system) {
     RunAddress run = shared->report->address(start.connect, start.wait);
     run.launched = start.launched;
+    run.config = start.config;
     const Stoppable host = spawn(system, run, on_end);
     interrupted = wait_for_host(*shared, start.launched);
     if (interrupted) caf::anon_send(host, Stop{"interrupted"});

@@ -65,6 +65,7 @@ struct HostStart {
   Address connect;
   std::optional<int64_t> wait = {};  // seconds
   std::string source = "--connect";  // what gave the address
+  std::string config = {};           // JSON; as in a JoinRequest
   // By what has started the run too (tools/cli/launcher.h), or by the run. Signals come to both, and the run has to end
   // first: the host goes on for at most kLaunchedPatience while the run is there. When the run has ended, so has the
   // host, with exit code 0 also after a signal: launchers kill all processes when one ends with another code.

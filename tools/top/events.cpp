@@ -76,6 +76,7 @@ std::vector<TopEvent> events_between(const StatsSnapshot& before, const StatsSna
   Events events;
   events.changed("workers up", before.workers_up, now.workers_up);
   events.changed("inference actors up", before.inference_up, now.inference_up);
+  events.changed("ranks up", before.ranks_up, now.ranks_up);
   events.grown("optimizer steps skipped because they were not finite", before.skipped_steps, now.skipped_steps);
   events.grown("rows in quarantine after failures", before.quarantined, now.quarantined);
   compare_evaluations(before, now, events);

@@ -1,5 +1,6 @@
 #include "runtime/base/machine.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/runtime/base/computing.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test.h"
 
@@ -124,4 +126,18 @@ TEST_CASE("machine: the first name is the host name") {
 TEST_CASE("machine: the machine of the test has a processor and some memory") {
   CHECK(processors() >= 1);
   CHECK(available_memory() > kMebi);
+}
+
+TEST_CASE("machine: the processors of several processes are those that one of them may run on") {
+  const test::Computing other(/*orphan=*/false);
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+  const uint64_t alone = processors(), nobody = processors({}), both = processors({other.id(), INT32_MAX});
+  REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+  CHECK(alone == 1);
+  CHECK(nobody == 1);
+  CHECK(both == processors());
 }

@@ -4,35 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <ctime>
 #include <thread>
 
 #include "runtime/base/process_stats.h"
+#include "tests/runtime/base/computed_time.h"
 #include "tests/support/test.h"
 
 using namespace troupe;
-
-namespace {
-
-constexpr double kComputed = 0.3;  // seconds of processor time
-
-double computed() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-void compute() {
-  for (const double begin = computed(); computed() < begin + kComputed;) {
-  }
-}
-
-// Most of the ticks of kComputed: the system counts whole ticks.
-uint64_t most_of_it() { return static_cast<uint64_t>(0.7 * kComputed * static_cast<double>(sysconf(_SC_CLK_TCK))); }
-
-}  // namespace
+using namespace troupe::test;
 
 TEST_CASE("run_ticks: the time that this process computes is counted") {
   const uint64_t before = run_ticks().used;

@@ -104,7 +104,7 @@ TEST_CASE("threads: the error about a limit has the number of threads that could
     CAPTURE(limit);
     LimitedStart limited{.limit = limit};
     const std::string start = "cannot start 8 threads, " + std::to_string(limit) +
-                              " started: raise `ulimit -u`, `ulimit -v` or the container's limit of processes";
+                              " started: raise `ulimit -u`, `-v`, `-d` or the container's limit of processes";
     CHECK(refusal_of(8, "", limited.start()) == start);
     CHECK(limited.running == 0);
     CHECK(limited.at_once == limit);

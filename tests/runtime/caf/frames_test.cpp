@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(Fixture, "caf_frames: a message of every accepted type is acce
 
 TEST_CASE_FIXTURE(
     Fixture, "caf_frames: a run accepts the messages of its interfaces, a node accepts requests for workers only") {
-  CHECK(messages_to_run().types.size() == 20);
+  CHECK(messages_to_run().types.size() == 21);
   REQUIRE(messages_to_node().types.size() == 1);
   CHECK(messages_to_node().types[0].name == caf::type_name<SpawnRequest>::value);
   CHECK(send_direct(direct(caf::make_message(begin_atom_v))) ==

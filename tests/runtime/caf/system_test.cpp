@@ -124,6 +124,21 @@ TEST_CASE("fault_of_exception: memory that the system refuses is described in pl
   CHECK(describe(fault_of_exception(std::make_exception_ptr(std::bad_alloc()))) == "out of memory");
 }
 
+TEST_CASE("process_here: a process of the same machine is known by its number, and of others nothing is") {
+  using Data = caf::node_id::default_data;
+  const auto node = [](uint32_t process, uint8_t host) {
+    Data::host_id_type id{};
+    id.back() = host;
+    return caf::node_id(caf::make_counted<Data>(process, id));
+  };
+  CHECK(process_here(node(7, 1), node(8, 1)) == 8);
+  CHECK_FALSE(process_here(node(7, 1), node(8, 2)));
+  CHECK_FALSE(process_here(node(7, 1), node(7, 1)));  // the process itself
+  CHECK_FALSE(process_here(node(7, 1), node(UINT32_MAX, 1)));
+  CHECK_FALSE(process_here(caf::node_id(), node(8, 1)));  // a system without a network
+  CHECK_FALSE(process_here(node(7, 1), caf::node_id()));
+}
+
 TEST_CASE("make_error: a long context is cut, so that no error exceeds what a message may have") {
   const std::string limit(kMostErrorBytes, 'x');
   CHECK(describe(make_error(Fault::bad_message, limit + "y")) == limit);

@@ -102,6 +102,25 @@ TEST_CASE("console: workers that were started again are not shown as missing") {
   CHECK(console_line(s).find("  workers 2  ") != std::string::npos);
 }
 
+TEST_CASE(
+    "console: a run with several ranks says how many are up, and where there is little room if some are missing") {
+  StatsSnapshot s = running();
+  const auto lines = [&](size_t height) {
+    return std::ranges::count_if(console_block("demo", s, 80, height),
+                                 [](const auto& line) { return line.starts_with("  ranks "); });
+  };
+  CHECK(console_line(s, 500).find("ranks") == std::string::npos);
+  CHECK(lines(100) == 0);
+  s.ranks_up = s.ranks_total = 4;
+  CHECK(console_line(s, 500).find("  workers 2  ranks 4 of 4  ETA ") != std::string::npos);
+  CHECK(std::ranges::count(console_block("demo", s, 80), "  ranks      4 of 4 up") == 1);
+  CHECK(lines(6) == 0);
+  s.ranks_up = 3;
+  CHECK(console_line(s).find("  workers 2  ranks 3 of 4  lag ") != std::string::npos);
+  CHECK(std::ranges::count(console_block("demo", s, 80), "  ranks      3 of 4 up") == 1);
+  CHECK(lines(6) == 1);
+}
+
 TEST_CASE("console: the reason why sampling is slow is on a separate line") {
   StatsSnapshot s = running();
   s.trainer_wait_fraction = s.recent.trainer_wait = 0.63;

@@ -199,6 +199,8 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   s.evaluation->length_mean = 10;
   s.workers_up = 11;
   s.workers_starting = 12;
+  s.ranks_up = 13;
+  s.ranks_total = 14;
   s.verifier->busy_us = 1'500'000;
   const json value = json::parse(to_json(s));
   CHECK(value["lag"]["p95"] == 7);
@@ -207,6 +209,8 @@ TEST_CASE("snapshot_fields: each field has the value of its member") {
   CHECK(value["eval"]["length_mean"] == 10);
   CHECK(value["workers"]["up"] == 11);
   CHECK(value["workers"]["starting"] == 12);
+  CHECK(value["ranks"]["up"] == 13);
+  CHECK(value["ranks"]["total"] == 14);
   CHECK(value["verifier"]["seconds"] == 1.5);
   s.verifier.reset();
   CHECK(json::parse(to_json(s))["verifier"].is_null());

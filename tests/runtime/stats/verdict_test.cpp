@@ -111,7 +111,7 @@ TEST_CASE(
     return verdict_with([&](auto& s) {
       s.stages.update =
           UpdateStages{.draw = 9, .forward = 0.25, .backward = 0.5, .exchange = exchange, .publish = 0.25};
-      s.ranks = ranks;
+      s.ranks_up = s.ranks_total = ranks;
       s.recent.trainer_wait = wait;
     });
   };
@@ -124,10 +124,51 @@ TEST_CASE(
   CHECK(slow.why == "ranks wait for each other for 75 % of an update");
   CHECK(slow.advice == "fewer ranks: one rank computes an update in about 1,750 ms, these in 4,000 ms");
   CHECK(verdict(3, 8).advice.find("ranks") == std::string::npos);  // one alone would take longer
+  const Bottleneck full = verdict_with([&](auto& s) {
+    s.stages.update = UpdateStages{.draw = 9, .forward = 0.25, .backward = 0.5, .exchange = 3, .publish = 0.25};
+    s.ranks_up = s.ranks_total = 8;
+    s.recent.trainer_wait = 0.05;
+    s.busy.machine = s.busy.run = 0.99, s.busy.waiting = 0.9;
+  });
+  CHECK(full.advice == "fewer ranks on this machine: its processors are always busy");
   CHECK(verdict(0.4, 2).resource != Resource::exchange);
   CHECK(verdict(3, 1).resource != Resource::exchange);
   CHECK(verdict(3, 2, /*wait=*/0.5).resource != Resource::exchange);
   CHECK(verdict(3, 2, kUnknown).resource != Resource::exchange);
+}
+
+TEST_CASE("verdict: ranks that share processors are advised to be fewer, not to make fewer steps") {
+  const auto advice = [](uint64_t here, uint64_t threads, uint64_t processors, double exchange) {
+    return verdict_with([&](auto& s) {
+             s.stages.update = UpdateStages{.forward = 0.25, .backward = 0.5, .exchange = exchange, .publish = 0.25};
+             s.ranks_up = s.ranks_total = 4;
+             s.ranks_here = here, s.rank_threads = threads, s.rank_processors = processors;
+             s.recent.trainer_wait = 0.05;
+           })
+        .advice;
+  };
+  const std::string steps = "fewer optimizer steps (trainer.minibatches, trainer.epochs), or a faster network";
+  CHECK(advice(4, 1, 2, 2) == "fewer ranks on this machine: 4 of 1 thread each share 2 processors");
+  CHECK(advice(2, 4, 4, 2) == "fewer ranks on this machine: 2 of 4 threads each share 4 processors");
+  CHECK(advice(4, 1, 4, 2) == steps);
+  CHECK(advice(1, 4, 2, 2) == steps);  // the others are on other machines
+  CHECK(advice(4, 1, 0, 2) == steps);  // not known
+  // What rank 0 computes would take less time alone.
+  CHECK(advice(4, 1, 2, 3) == "fewer ranks: one rank computes an update in at most 3,250 ms, these in 4,000 ms");
+  CHECK(advice(4, 1, 4, 3) == "fewer ranks: one rank computes an update in about 3,250 ms, these in 4,000 ms");
+}
+
+TEST_CASE("verdict: a run whose ranks have not all come says how many are there; one that has lost some does not") {
+  const auto verdict = [](bool waits) {
+    return verdict_with([&](auto& s) {
+      s.ranks_up = 1, s.ranks_total = 4;
+      s.waits_for_ranks = waits;
+      s.env_steps = s.updates = 0;
+    });
+  };
+  CHECK(text_of(verdict(true)) == "waiting for ranks: 1 of 4 is there; troupe rank adds one");
+  CHECK(name_of(verdict(true).resource) == "exchange");
+  CHECK(verdict(false).what == "not known yet");
 }
 
 TEST_CASE("verdict: a worker is slow only if the others wait for it") {
