@@ -214,7 +214,7 @@ bool waits_for_ranks(const TrainerState& st) {
 
 void on_rank_joined(TrainerSelf self, const RankJoined& joined) {
   auto& st = self->state;
-  if (!st.group || st.ended) return;
+  if (!st.group || st.ended || rank_of(st, joined.rank.address())) return;
   st.ranks.push_back({joined.rank, joined.name});
   self->monitor(joined.rank);
   meet_ranks_at(self, joined.address);

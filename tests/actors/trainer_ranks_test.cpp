@@ -27,6 +27,18 @@ TEST_CASE("trainer, ranks: the first super-batch is asked for when all ranks are
   CHECK(f.all.heard->ranks[1].complete);  // the run goes on
 }
 
+TEST_CASE("trainer, ranks: a rank that says twice that it is there is one rank") {
+  RankedTrainer f(limited(0, 100));
+  f.join();
+  f.join();
+  REQUIRE(f.all.heard->ranks.size() == 1);
+  CHECK(f.all.heard->ranks[0].up == 2);
+  f.stage();
+  CHECK(f.told->updates.size() == 1);
+  f.answer();
+  CHECK(f.all.heard->updates.size() == 1);
+}
+
 TEST_CASE("trainer, ranks: a run whose ranks do not come says so, and ends with an error that counts them") {
   RankedTrainer f(limited(0, 100));
   MemoryDisk disk;
