@@ -121,7 +121,7 @@ class Curves(OpenedPage):
         # The curve has a gap there, and a line marks it.
         row = self.browser.value("store.column('restart').indexOf(1)")
         self.assertIsNone(speed["curves"][0]["y"][row])
-        self.assertIn("started again", self.browser.value("learning.charts[0].legend.textContent"))
+        self.browser.wait("learning.charts[0].legend.textContent.includes('started again')")  # when it is drawn next
         self.assertIn("The run was started again.", self.browser.value("events.list.textContent"))
 
     def test_another_run_at_the_same_address_begins_with_empty_charts(self):
