@@ -105,7 +105,7 @@ struct TrainerState {
   std::vector<caf::actor_addr> gradient_ranks;  // which are in it besides this one
   bool gradients_failed = false;                // the next attempt needs another one
   int gradient_failures = 0;                    // since the last update that was complete
-  Clock::duration usual_update{};               // about the longest one of late
+  std::optional<Clock::duration> usual_update;  // about the longest one of late; nothing before the first
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments

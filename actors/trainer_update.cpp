@@ -54,8 +54,9 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   auto report = std::make_shared<UpdateReport>(*update.report);
   report->stages.exchange += exchange.count();
   constexpr double kForget = 0.9;
-  st.usual_update = std::max(std::chrono::duration_cast<TrainerState::Clock::duration>(kForget * st.usual_update),
-                             self->clock().now() - update.begun);
+  const TrainerState::Clock::duration took = self->clock().now() - update.begun;
+  st.usual_update = std::max(
+      took, std::chrono::duration_cast<TrainerState::Clock::duration>(kForget * st.usual_update.value_or(took)));
   update.report = std::move(report);
   update_ended(self, std::move(update));
 }

@@ -19,9 +19,9 @@ uint64_t patience(const TrainerState& st) {
   constexpr std::chrono::seconds kLeast{120}, kFirst{1800};
   constexpr int kTransfers = 4, kUpdates = 5;
   std::chrono::nanoseconds time = kLeast;
-  if (st.usual_update == TrainerState::Clock::duration{}) time = kFirst;
+  if (!st.usual_update) time = kFirst;
   time = std::max<std::chrono::nanoseconds>(time, kTransfers * st.context->config.network.transfer_timeout);
-  time = std::max<std::chrono::nanoseconds>(time, kUpdates * st.usual_update);
+  time = std::max<std::chrono::nanoseconds>(time, kUpdates * st.usual_update.value_or(TrainerState::Clock::duration{}));
   return static_cast<uint64_t>(time / kBetween);
 }
 

@@ -113,7 +113,7 @@ bool mute_rank(SimulatedRun& run, RankProcess& rank) {
   if (rank.host_ended || rank.links.empty() || !is_initialized(run, host) || !rank_host_of(host->get())->rank)
     return false;
   const TrainerState* trainer = trainer_state(run);
-  if (trainer == nullptr || trainer->usual_update.count() == 0 || trainer->usual_update > kLongest) return false;
+  if (trainer == nullptr || !trainer->usual_update || *trainer->usual_update > kLongest) return false;
   run.event("nothing of a rank process arrives any more");
   for (const auto& link : rank.links) link->mute();
   lose_rank(run);

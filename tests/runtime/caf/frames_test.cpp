@@ -106,6 +106,7 @@ std::vector<caf::message> examples() {
       caf::make_message(RankCopy{{1, 2}, {{0, 2}, numbers, numbers}}),
       caf::make_message(RankMoments{1, {{{0, 2}, Array::of<float>({2}, {1, 2}), Array::of<float>({2}, {3, 4})}}}),
       caf::make_message(GradientsFailed{1, "rank 2: left"}),
+      caf::make_message(RankPong{3}),
       caf::make_message(ServeRequest{1, {}, {{{TensorGroup::policy, "weight", {64, 4}, DType::f32}}}, "10.0.0.2"}),
       caf::make_message(Serving{1}),
       caf::make_message(SpawnRequest{2, 3, "here", 4}),
