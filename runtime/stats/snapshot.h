@@ -170,8 +170,8 @@ struct StatsSnapshot {
   StageFigures stages;
 };
 
-// Makes unknown what depends on the speed of the machine, or on how many ranks compute: all times, rates of time, memory,
-// and the ranks.
+// Makes unknown what depends on the speed of the machine, or on how many ranks compute: all times, rates of time,
+// memory, and the ranks.
 void forget_times(StatsSnapshot& snapshot);
 
 // One JSON object on one line, with the fields of snapshot_fields(); numbers that are not finite are null.
