@@ -157,7 +157,8 @@ RankActor::behavior_type rank_trainer(RankSelf self, RunContextPtr context, std:
       [self](const RankSave& save) { on_save(self, save); },
       [self](const RankPing& ping) {
         if (self->current_sender())
-          self->send(caf::actor_cast<RankLead>(self->current_sender()), RankPong{ping.number});
+          self->send(caf::actor_cast<RankLead>(self->current_sender()),
+                     RankPong{ping.number, self->state.attempt.number});
       },
       [self](const Part& part) { on_part(self, part); },
       [self](const Stop&) { self->quit(); },

@@ -376,7 +376,7 @@ TrainerActor::behavior_type trainer(TrainerSelf self, RunContextPtr context, std
       [self](const GradientsFailed& failed) { on_gradients_failed(self, failed); },
       [self](const RankDone& done) { on_rank_done(self, done); },
       [self](const RankMoments& moments) { on_rank_moments(self, moments); },
-      [self](const RankPong&) { on_rank_pong(self); },
+      [self](const RankPong& pong) { on_rank_pong(self, pong); },
       [self](const Part& part) { on_rank_part(self, part); },
       [self](const RankJoined& joined) { on_rank_joined(self, joined); },
       [self](due_atom) { on_ranks_due(self); },

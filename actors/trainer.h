@@ -104,7 +104,8 @@ struct TrainerState {
   Rendezvous gradient_group;                    // of the last attempt
   std::vector<caf::actor_addr> gradient_ranks;  // which are in it besides this one
   bool gradients_failed = false;                // the next attempt needs another one
-  int gradient_failures = 0;                    // since the last update that was complete
+  int failures = 0;                             // since the last update that was complete
+  uint64_t silence = 0;  // beats in which an update, or moments, waited and no rank said anything
   std::optional<Clock::duration> usual_update;  // about the longest one of late; nothing before the first
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;

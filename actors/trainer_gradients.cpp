@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-// In one update, of groups without a lost rank.
+// In one update, without a lost rank.
 constexpr int kMostFailures = 3;
 
 // Those of the attempt that begins.
@@ -62,18 +62,10 @@ std::vector<Rendezvous> begin_gradients(TrainerSelf self) {
   return {st.gradient_group};
 }
 
-// Mostly a rank was lost. That is soon said by itself, and then the update begins again without it.
-void on_gradients_failed(TrainerSelf self, const GradientsFailed& failed) {
+void update_failed(TrainerSelf self, const std::string& what) {
   auto& st = self->state;
-  if (!st.gradients || failed.generation != st.gradient_group.generation) return;
-  if (!failed.waited) {
-    if (std::exchange(st.gradients_failed, true)) return;
-    const auto wait = st.context->config.network.peer_timeout + st.context->config.network.heartbeat;
-    return self->delayed_send(self, wait, GradientsFailed{failed.generation, failed.error, true});
-  }
   if (!st.update || st.recovering) return;
-  const std::string what = "the ranks could not exchange gradients (" + failed.error + ")";
-  if (++st.gradient_failures == kMostFailures)
+  if (++st.failures == kMostFailures)
     throw std::runtime_error(what + ", " + std::to_string(kMostFailures) + " times in this update; network.backend " +
                              st.context->config.network.backend +
                              " needs connections between all ranks, \"messages\" only those with rank 0");
@@ -85,6 +77,18 @@ void on_gradients_failed(TrainerSelf self, const GradientsFailed& failed) {
     recover_moments(self, what);
   else
     try_again(self);
+}
+
+// Mostly a rank was lost. That is soon said by itself, and then the update begins again without it.
+void on_gradients_failed(TrainerSelf self, const GradientsFailed& failed) {
+  auto& st = self->state;
+  if (!st.gradients || failed.generation != st.gradient_group.generation) return;
+  if (!failed.waited) {
+    if (std::exchange(st.gradients_failed, true)) return;
+    const auto wait = st.context->config.network.peer_timeout + st.context->config.network.heartbeat;
+    return self->delayed_send(self, wait, GradientsFailed{failed.generation, failed.error, true});
+  }
+  update_failed(self, "the ranks could not exchange gradients (" + failed.error + ")");
 }
 
 }  // namespace troupe

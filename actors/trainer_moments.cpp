@@ -10,6 +10,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/trainer_watch.h"
 #include "models/shards/parameter_slices.h"
 
 namespace troupe {
@@ -39,6 +40,7 @@ void gather(TrainerSelf self, MomentsWanted wanted) {
   auto& st = self->state;
   st.moments = moments_wanted(wanted, *st.learner, st.kept);
   st.asked.clear();
+  note_heard(st);
   ++st.saves;
   for (const TrainerState::Rank& rank : st.ranks) {
     if (!rank.has_slice) continue;

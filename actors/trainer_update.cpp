@@ -48,7 +48,7 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
     throw std::runtime_error("rank " + std::to_string(*other) + " has other weights than rank 0 after update " +
                              std::to_string(st.version.number + 1) +
                              ": ranks need processors of the same kind and the same number of trainer.threads");
-  st.gradient_failures = 0;
+  st.failures = 0;
   TrainerUpdate update = *std::exchange(st.update, std::nullopt);
   const std::chrono::duration<double> exchange = update.sending + (self->clock().now() - update.computed);
   auto report = std::make_shared<UpdateReport>(*update.report);
@@ -103,6 +103,7 @@ void begin_attempt(TrainerSelf self) {
     tell(self, rank, RankSamples{group.attempt(), {drawn.begin(), drawn.end()}});
     self->send(st.ranks[rank - 1].actor, RankUpdate{group.attempt(), update.progress, shards, st.exchange, gradients});
   }
+  note_heard(st);
   update.sending += self->clock().now() - begun;
   const ShardRange mine = group.shards_of(0);
   const std::vector<StagedBatch*> batches = own_batches(st, mine.count);
@@ -241,6 +242,7 @@ void on_rank_part(TrainerSelf self, const Part& part) {
   auto& st = self->state;
   const std::optional<size_t> rank = sending_rank(self);
   if (!rank) return;
+  note_heard(st);
   RankMoments moments;
   try {
     TROUPE_CHECK(part.of == PartOf::rank_moments, static_cast<int>(part.of));
@@ -256,6 +258,7 @@ void on_rank_part(TrainerSelf self, const Part& part) {
 void on_rank_copy(TrainerSelf self, const RankCopy& copy) {
   auto& st = self->state;
   if (!is_current(st, copy.attempt)) return;
+  note_heard(st);
   try {
     st.kept.add(copy.piece);
   } catch (const InvariantError& error) {
@@ -303,6 +306,7 @@ void begin_update(TrainerSelf self, const StagedMessage& message, double progres
 void on_round(TrainerSelf self, const RoundSaid& said) {
   auto& st = self->state;
   if (!is_current(st, said.attempt)) return;
+  note_heard(st);
   st.learner->deliver(said.piece, said.all);
   advance(self);
 }
@@ -319,6 +323,7 @@ void on_rank_done(TrainerSelf self, const RankDone& done) {
   auto& st = self->state;
   const std::optional<size_t> rank = sending_rank(self);
   if (!rank || !is_current(st, done.attempt) || *rank >= st.group->ranks() || st.group->is_done(*rank)) return;
+  note_heard(st);
   st.update->samples += done.samples;
   note_done(self, *rank, done.weights);
 }

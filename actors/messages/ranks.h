@@ -203,9 +203,9 @@ struct RankMoments {
   }
 };
 
-// From rank 0, which wants to know whether the rank still answers.
+// From rank 0, which wants to know whether the rank still answers, and has got what was sent before.
 struct RankPing {
-  uint64_t number = 0;
+  uint64_t number = 0;  // of the attempt that the rank takes part in; 0: of none
 
   template <class I> friend typename I::result_type inspect(I& f, RankPing& x) {
     return f(caf::meta::type_name("RankPing"), x.number);
@@ -214,10 +214,11 @@ struct RankPing {
 
 // To rank 0: the answer.
 struct RankPong {
-  uint64_t number = 0;
+  uint64_t number = 0;   // of the RankPing
+  uint64_t attempt = 0;  // number of the attempt that the rank has begun
 
   template <class I> friend typename I::result_type inspect(I& f, RankPong& x) {
-    return f(caf::meta::type_name("RankPong"), x.number);
+    return f(caf::meta::type_name("RankPong"), x.number, x.attempt);
   }
 };
 

@@ -124,6 +124,7 @@ struct Told {
   std::vector<RankSave> saves;
   int pings = 0;
   bool silent = false;  // answers no ping
+  bool deaf = false;    // has not got the last RankUpdate
   std::vector<Stop> stops;
   std::vector<RoundSaid> rounds;
 };
@@ -138,7 +139,9 @@ inline caf::behavior rank_peer(caf::stateful_actor<PeerState>* self, Told* told)
       [](const RankCopy&) {},
       [self, told](const RankPing& ping) {
         ++told->pings;
-        if (!told->silent) self->send(caf::actor_cast<caf::actor>(self->current_sender()), RankPong{ping.number});
+        if (!told->silent)
+          self->send(caf::actor_cast<caf::actor>(self->current_sender()),
+                     RankPong{ping.number, told->deaf ? 0 : ping.number});
       },
       [told](const RankSamples& samples) { told->samples.push_back(samples); },
       [told](const RankUpdate& update) { told->updates.push_back(update); },
