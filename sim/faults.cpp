@@ -268,6 +268,8 @@ void inject_faults(SimulatedRun& run) {
     const double seconds = run.chance(0.1) ? run.rng.uniform_double() * 20 : run.rng.uniform_double() * 0.2;
     run.event("the clock advances by " + std::to_string(seconds) + " s");
     run.scheduler->advance_time(std::chrono::duration_cast<caf::timespan>(Seconds(seconds)));
+    // The answer that a rank is taken in may come too late: then it joins again, although it takes part by now.
+    if (!run.ranks.empty() && Seconds(seconds) > kLeastJoinDeadline) lose_rank(run);
   }
   if (!run.ranks.empty() && run.rank_faults < kMostRankFaults &&
       run.rank_rng.uniform_double() < (ranks_are_at_work(run) ? kRankFaultAtWork : kRankFault) && trouble_ranks(run)) {
