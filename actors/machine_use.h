@@ -24,7 +24,7 @@ class MachineUse {
  public:
   // A process of this machine has told something: it belongs to the run for a minute.
   void heard(pid_t process, Rate::Clock::time_point now) {
-    if (is_of_this_program(process)) heard_[process] = now;
+    if (heard_.contains(process) || is_of_this_program(process)) heard_[process] = now;
   }
   // Those of ranks, which tell nothing, belong to it until the next call.
   void set_ranks(const std::vector<pid_t>& processes) {

@@ -52,7 +52,8 @@ StatsCore::StatsCore(const RunConfig& config, bool reports_success, Clock::time_
   now_.inference_own = static_cast<uint64_t>(config.inference.count);
   now_.several_epochs = config.trainer.epochs > 1;
   now_.ranks_total = static_cast<uint64_t>(config.trainer.ranks);
-  add(RanksMessage{config.deterministic ? now_.ranks_total : 1, config.deterministic || now_.ranks_total == 1});
+  now_.rank_threads = static_cast<uint64_t>(config.trainer.threads);
+  add(RanksMessage{1, config.deterministic || now_.ranks_total == 1});
   now_.needs_scorers = has_scorers(config);
   now_.words = kind_of(config).words;
   now_.lag_cap = static_cast<uint64_t>(config.replay.max_policy_lag);
@@ -139,7 +140,6 @@ void StatsCore::add(const RanksMessage& ranks) {
   now_.waits_for_ranks = !ranks.complete;
   machine_.set_ranks(ranks.processes_here);
   now_.ranks_here = machine_.ranks().size() + 1;
-  now_.rank_threads = static_cast<uint64_t>(config_.trainer.threads);
   if (config_.trainer.device == "cpu") now_.rank_processors = processors(machine_.ranks());
 }
 

@@ -66,9 +66,11 @@ void update_failed(TrainerSelf self, const std::string& what) {
   auto& st = self->state;
   if (!st.update || st.recovering) return;
   if (++st.failures == kMostFailures)
-    throw std::runtime_error(what + ", " + std::to_string(kMostFailures) + " times in this update; network.backend " +
-                             st.context->config.network.backend +
-                             " needs connections between all ranks, \"messages\" only those with rank 0");
+    throw std::runtime_error(what + ", " + std::to_string(kMostFailures) + " times in this update" +
+                             (st.gradients ? "; network.backend " + st.context->config.network.backend +
+                                                 " needs connections between all ranks, \"messages\" only those with "
+                                                 "rank 0"
+                                           : ""));
   if (!divides_moments(st.context->config) || keeps_copies(st.context->config))
     log_warn("trainer", what + "; the update begins again");
   else

@@ -5,15 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "sim/liveness.h"
 #include "sim/mutate.h"
 
 namespace troupe::sim {
 
 namespace {
-
-// Of virtual time without progress: longer than all timeouts and back-off times; inference fails for about 95 s until a
-// worker ends.
-constexpr double kMaxIdleSeconds = 150;  // the longest deadline: a rank does not answer for 120 s, asked every 10 s
 
 constexpr std::chrono::milliseconds kPolls{6};  // in which each receiver of weights looks for them
 
@@ -127,7 +124,7 @@ void idle(SimulatedRun& run) {
   if (!run.scheduler->trigger_timeout())
     return run.world.violate("the run waits, but no timer is set" + run.checker.dump());
   run.idle_seconds += Seconds(run.clock().now() - before).count();
-  if (run.idle_seconds > kMaxIdleSeconds) run.world.violate("the run is stuck" + run.checker.dump());
+  if (run.idle_seconds > most_seconds_without_progress(run)) run.world.violate("the run is stuck" + run.checker.dump());
 }
 
 void run_only(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {

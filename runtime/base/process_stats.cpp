@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-// Empty if there is no such process.
+// Empty if the process does not exist.
 std::string program_of(const std::string& process) {
   std::ifstream file("/proc/" + process + "/comm");
   std::string name;

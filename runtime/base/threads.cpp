@@ -74,7 +74,7 @@ void require_address_space(size_t threads, uint64_t memory, uint64_t available, 
                       " threads and the data: raise it" + (advice.empty() ? "" : ", or " + advice));
   const uint64_t arenas = space.arenas_within(available);
   if (arenas == space.arenas) return;
-  mallopt(M_ARENA_MAX, static_cast<int>(arenas));  // NOLINT(concurrency-mt-unsafe): no other thread runs yet
+  mallopt(M_ARENA_MAX, static_cast<int>(arenas));  // NOLINT(concurrency-mt-unsafe): before the threads it is for
   log_warn("memory", "`ulimit -v` leaves address space for " + std::to_string(arenas) + " of " +
                          std::to_string(space.arenas) + " allocation arenas: threads share them, which can be slower");
 }

@@ -15,7 +15,6 @@ constexpr double kMuchWorkersWait = 0.2;  // share of time for which groups wait
 
 std::string milliseconds(double seconds) { return format_count(std::llround(seconds * 1000)) + " ms"; }
 
-// `alone`: seconds of an update on one rank.
 // Whether the ranks of the trainer's machine have more threads than processors. Then they slow each other: what rank 0
 // computes takes longer than it would alone, and fewer ranks compute as much.
 bool ranks_share_processors(const StatsSnapshot& s) {
@@ -33,7 +32,8 @@ std::string advice_of(const StatsSnapshot& s, double alone) {
     return "fewer ranks on this machine: " + format_count(s.ranks_here) + " of " +
            format_counted(s.rank_threads, "thread") + " each share " + format_counted(s.rank_processors, "processor");
   // Ranks slow each other beside other parts of the run, too.
-  if (run_fills_processors(s.busy)) return "fewer ranks on this machine: its processors are always busy";
+  if (s.ranks_here > 1 && run_fills_processors(s.busy))
+    return "fewer ranks on this machine: its processors are always busy";
   return "fewer optimizer steps (trainer.minibatches, trainer.epochs), or a faster network";
 }
 

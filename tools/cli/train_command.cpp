@@ -325,7 +325,7 @@ int begin_and_train(Start& run) {
       taken_port = open_join_listener(listener, owned.get(), run.options.listen, path, config.network);
   } catch (const ConfigError& refused) {
     if (!run.launch) throw;
-    throw ConfigError(run.launch->text() + ": " + refused.what() + "; another rank 0 may be there");
+    throw ConfigError(run.launch->text() + ": " + refused.what());
   }
 
   run.signals.begin([](int signal) { return stopping_line(signal, /*training_ended=*/false); });

@@ -124,13 +124,19 @@ TEST_CASE(
   CHECK(slow.why == "ranks wait for each other for 75 % of an update");
   CHECK(slow.advice == "fewer ranks: one rank computes an update in about 1,750 ms, these in 4,000 ms");
   CHECK(verdict(3, 8).advice.find("ranks") == std::string::npos);  // one alone would take longer
-  const Bottleneck full = verdict_with([&](auto& s) {
-    s.stages.update = UpdateStages{.draw = 9, .forward = 0.25, .backward = 0.5, .exchange = 3, .publish = 0.25};
-    s.ranks_up = s.ranks_total = 8;
-    s.recent.trainer_wait = 0.05;
-    s.busy.machine = s.busy.run = 0.99, s.busy.waiting = 0.9;
-  });
+  const auto full_with = [](uint64_t here) {
+    return verdict_with([&](auto& s) {
+      s.stages.update = UpdateStages{.draw = 9, .forward = 0.25, .backward = 0.5, .exchange = 3, .publish = 0.25};
+      s.ranks_up = s.ranks_total = 8;
+      s.ranks_here = here;
+      s.recent.trainer_wait = 0.05;
+      s.busy.machine = s.busy.run = 0.99, s.busy.waiting = 0.9;
+    });
+  };
+  const Bottleneck full = full_with(8);
   CHECK(full.advice == "fewer ranks on this machine: its processors are always busy");
+  const Bottleneck elsewhere = full_with(1);
+  CHECK(elsewhere.advice.find("ranks") == std::string::npos);  // the others are on other machines
   CHECK(verdict(0.4, 2).resource != Resource::exchange);
   CHECK(verdict(3, 1).resource != Resource::exchange);
   CHECK(verdict(3, 2, /*wait=*/0.5).resource != Resource::exchange);
