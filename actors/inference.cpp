@@ -306,9 +306,10 @@ InferenceActor::behavior_type inference_actor(InferenceSelf self, RunContextPtr 
       [self, name](const SaveMessage& save) {
         self->send(save.recorder, ActorState{name, self->state.server->save()});
       },
-      [self](const Stop&) {
+      [self](const Stop& stop) {
         auto& st = self->state;
-        for (const auto& [ticket, pending] : st.pending) fail(self, pending, Fault::shutting_down, "the run is ending");
+        for (const auto& [ticket, pending] : st.pending)
+          fail(self, pending, Fault::shutting_down, "inference ends: " + stop.reason);
         st.pending.clear();
         report(self);
         self->quit();

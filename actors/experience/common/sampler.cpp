@@ -127,7 +127,8 @@ std::optional<std::string> Sampler::on_reply(const InferenceReply& reply) {
 void Sampler::note_failed(Asking& request, Fault fault, const std::string& error) {
   if (std::exchange(request.failed, true)) return;
   const uint32_t number = request.request.group;
-  report_.last_error = (fault == Fault::forward_failed ? what_failed(number) + " failed: " : "") + error;
+  if (fault != Fault::shutting_down)  // an inference process that leaves is not why the worker fails
+    report_.last_error = (fault == Fault::forward_failed ? what_failed(number) + " failed: " : "") + error;
   port_.wake_later(number, kAskAgain, request.retry.failed(fault, error, what_failed(number)));
 }
 

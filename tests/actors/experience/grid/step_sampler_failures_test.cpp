@@ -147,6 +147,10 @@ TEST_CASE("step_sampler: a worker counts as failing while inference keeps failin
   CHECK(!f.core->failing());
   fail(Fault::forward_failed);
   CHECK(f.core->failing() == "inference failed: value of row 0 is not finite");
+  SUBCASE("and says why, also after an inference process that served it has left") {
+    fail(Fault::shutting_down);
+    CHECK(f.core->failing() == "inference failed: value of row 0 is not finite");
+  }
   SUBCASE("until a reply comes") {
     f.serve(1);
     CHECK(!f.core->failing());
