@@ -114,15 +114,17 @@ std::string current(const Condition& condition, const Fields& fields) {
   return std::string(condition.path) + (field == nullptr ? "" : ' ' + shown(*field));
 }
 
+std::string no_effect_text(const Field& setting, const Need& need, const Fields& fields) {
+  return setting.path + ": " + shown(setting) + " has no effect with " + current(need.condition, fields) +
+         std::string(need.because) + (exists(need.other) ? " and " + current(need.other, fields) : "");
+}
+
 [[noreturn]] void refuse(const Field& setting, const Field& fallback, const Need& need, const Fields& fields) {
-  const bool two = exists(need.other);
-  const std::string because =
-      current(need.condition, fields) + std::string(need.because) + (two ? " and " + current(need.other, fields) : "");
-  const std::string instead = need.instead.empty()
-                                  ? "set " + setting_to(need.condition) + (two ? " or " + setting_to(need.other) : "")
-                                  : std::string(need.instead);
-  throw ConfigError(setting.path + ": " + shown(setting) + " has no effect with " + because + "; " + instead +
-                    ", or remove " + setting.path + " (default " + shown(fallback) + ')');
+  const std::string other = exists(need.other) ? " or " + setting_to(need.other) : "";
+  const std::string instead =
+      need.instead.empty() ? "set " + setting_to(need.condition) + other : std::string(need.instead);
+  throw ConfigError(no_effect_text(setting, need, fields) + "; " + instead + ", or remove " + setting.path +
+                    " (default " + shown(fallback) + ')');
 }
 
 // The condition in documentation: "with algorithm.value_loss \"huber\"", "in token runs".
@@ -154,6 +156,16 @@ void require_effects(const Fields& fields, const Fields& defaults) {
     const Need* unmet = unmet_need(fields, setting);
     if (unmet != nullptr && unmet->refused) refuse(setting, fallback, *unmet, fields);
   }
+}
+
+std::vector<std::string> ignored_settings(const Fields& fields, const Fields& defaults) {
+  std::vector<std::string> ignored;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (same_value(fields[i], defaults[i])) continue;
+    const Need* unmet = unmet_need(fields, fields[i]);
+    if (unmet != nullptr && !unmet->refused) ignored.push_back(no_effect_text(fields[i], *unmet, fields));
+  }
+  return ignored;
 }
 
 void reset_unread(const Fields& fields, const Fields& defaults) {

@@ -17,6 +17,10 @@ const Need* unmet_need(const Fields& fields, const Field& setting);
 // algorithm.huber_delta (default 1)". `defaults` lists the same settings as `fields`.
 void require_effects(const Fields& fields, const Fields& defaults);
 
+// The settings whose values are not their defaults and that are ignored, which is no error: "trainer.zero: 1 has no
+// effect with trainer.ranks 1".
+std::vector<std::string> ignored_settings(const Fields& fields, const Fields& defaults);
+
 // Gives the settings that require_effects() would refuse their defaults, if what switches them off never changes in a
 // run. For configs of runs that an older program accepted.
 void reset_unread(const Fields& fields, const Fields& defaults);

@@ -72,8 +72,7 @@ void print_effective(const ConfigOptions& options) {
   for (const std::string& misfit :
        {devices_missing_in_build(config), missing_reward_model(config), memory_shortage(config, env, machine)})
     if (!misfit.empty()) warn(misfit);
-  for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
-  if (const std::string warning = large_rollout_warning(config); !warning.empty()) warn(warning);
+  for (const std::string& warning : probable_mistakes(config, env, machine)) warn(warning);
 }
 
 void show_config(const ConfigOptions& options) {

@@ -25,7 +25,7 @@ from the defaults. `--set SECTION.KEY=VALUE` changes one setting; the value is J
 - A duration is a whole number in the unit at the end of its key (`_ms`, `_us`).
 - "Owner" is the folder of the source code that reads the settings of a section.
 - "only ..." at the end of an effect says what a setting needs to be read. In a run that does not read it, another value than the default is
-  refused; where it says "else ignored", it is accepted.
+  refused; where it says "else ignored", `train` accepts it with a warning.
 - "may change" says whether a run can be resumed with another value. In deterministic runs, settings of `workers`, `inference` and
   `scorers` affect the results and are fixed too. "before the first update" means also after steps of a warm-up. Where nothing is trained
   yet, everything may change. At a resume, so may the paths of a dataset in `task.params`

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <functional>
 
+#include "actors/config/config.h"
 #include "actors/config/kind_settings.h"
 #include "actors/memory_estimate.h"
 #include "models/devices.h"
 #include "runtime/base/errors.h"
 #include "runtime/base/machine.h"
 #include "runtime/base/suggest.h"
+#include "runtime/config/effects.h"
 #include "runtime/stats/console.h"
 
 namespace troupe {
@@ -74,6 +76,21 @@ void warn_of_actors(const char* setting, int64_t count, const char* actors, uint
   if (static_cast<uint64_t>(count) > kPerProcessor * processors)
     out.push_back(std::string(setting) + ": " + std::to_string(count) + ' ' + actors + " share " +
                   std::to_string(processors) + (processors == 1 ? " processor" : " processors") + "; " + advice);
+}
+
+// That one rollout has more samples than an update takes from a shard; empty if not. Where replay reuses samples, or in
+// a token run, that is no mistake.
+std::string large_rollout_warning(const RunConfig& config) {
+  const auto rollout = static_cast<int64_t>(samples_per_rollout(config));
+  const int64_t shards = config.trainer.shards;
+  if (config.replay.mode != "consume_once" || is_token_run(config) || rollout <= config.trainer.super_batch / shards)
+    return "";
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  return "trainer.super_batch: " + text(config.trainer.super_batch) +
+         (shards == 1 ? "" : " / trainer.shards " + text(shards)) + " is less than a rollout of " + text(rollout) +
+         " samples (rollout.length " + text(config.rollout.length) + " x env.rows " + text(config.env.rows) +
+         "); what an update cannot take is trained late or dropped as stale; use at least " + text(rollout * shards) +
+         ", or fewer env.rows or a smaller rollout.length" + (shards == 1 ? "" : ", or fewer shards");
 }
 
 }  // namespace
@@ -156,21 +173,10 @@ size_t threads_needed(const RunConfig& config) {
   return static_cast<size_t>(kSystem + actors + compute + kMore);
 }
 
-std::string large_rollout_warning(const RunConfig& config) {
-  const auto rollout = static_cast<int64_t>(samples_per_rollout(config));
-  const int64_t shards = config.trainer.shards;
-  if (config.replay.mode != "consume_once" || is_token_run(config) || rollout <= config.trainer.super_batch / shards)
-    return "";
-  const auto text = [](int64_t value) { return std::to_string(value); };
-  return "trainer.super_batch: " + text(config.trainer.super_batch) +
-         (shards == 1 ? "" : " / trainer.shards " + text(shards)) + " is less than a rollout of " + text(rollout) +
-         " samples (rollout.length " + text(config.rollout.length) + " x env.rows " + text(config.env.rows) +
-         "); what an update cannot take is trained late or dropped as stale; use at least " + text(rollout * shards) +
-         ", or fewer env.rows or a smaller rollout.length" + (shards == 1 ? "" : ", or fewer shards");
-}
-
-std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
-  std::vector<std::string> warnings;
+std::vector<std::string> probable_mistakes(const RunConfig& config, const EnvSpec& env, const Machine& machine) {
+  RunConfig checked = config, defaults;
+  std::vector<std::string> warnings = ignored_settings(describe(checked), describe(defaults));
+  if (std::string warning = large_rollout_warning(config); !warning.empty()) warnings.push_back(std::move(warning));
   warn_of_threads("trainer.threads", config.trainer.threads, machine.processors, warnings);
   warn_of_ranks(config, machine.processors, warnings);
   warn_of_threads("inference.threads", config.inference.threads, machine.processors, warnings);

@@ -39,12 +39,9 @@ std::string memory_summary(const RunConfig& config, const EnvSpec& env);
 // All that the memory is for, the largest first: one line each, with the setting that determines it.
 std::string memory_table(const RunConfig& config, const EnvSpec& env);
 
-// That one rollout has more samples than an update takes from a shard; empty if not. Where replay reuses samples, or in
-// a token run, that is no mistake.
-std::string large_rollout_warning(const RunConfig& config);
-
-// Settings that are probably a mistake on this machine but may work: one line each, beginning with the setting.
-std::vector<std::string> machine_warnings(const RunConfig& config, const EnvSpec& env, const Machine& machine);
+// Settings that are probably a mistake, in any run or on this machine, but may work: one line each, beginning with the
+// setting.
+std::vector<std::string> probable_mistakes(const RunConfig& config, const EnvSpec& env, const Machine& machine);
 
 // The number of threads that `troupe train` starts after it has read this config, and a few more: LibTorch starts
 // threads, and others send weights once an inference process joins.

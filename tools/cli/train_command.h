@@ -160,8 +160,7 @@ inline void check_train(const TrainOptions& options) {
   const Machine machine = Machine::here();
   const std::string shortage = memory_shortage(config, env, machine);
   if (!shortage.empty()) throw ConfigError(shortage);
-  for (const std::string& warning : machine_warnings(config, env, machine)) warn(warning);
-  if (const std::string warning = large_rollout_warning(config); !warning.empty()) warn(warning);
+  for (const std::string& warning : probable_mistakes(config, env, machine)) warn(warning);
 }
 
 inline Command train_command() {

@@ -228,6 +228,12 @@ TEST_CASE("setting_needs: a setting that another one switches off may stay where
   config.stats.interval = std::chrono::milliseconds(20);
   config.trainer.zero = 1;  // with one rank
   CHECK(error_of(config) == "");
+  RunConfig defaults;
+  CHECK(ignored_settings(describe(config), describe(defaults)) ==
+        std::vector<std::string>{"stats.interval_ms: 20 has no effect with deterministic true",
+                                 "network.chunk_bytes: 8192 has no effect with deterministic true",
+                                 "trainer.zero: 1 has no effect with trainer.ranks 1"});
+  CHECK(ignored_settings(describe(defaults), describe(defaults)).empty());
 }
 
 TEST_CASE("setting_needs: a run that an older program began with a setting without effect is resumed without it") {
