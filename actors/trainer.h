@@ -45,8 +45,9 @@ struct TrainerUpdate {
   StagedMessage batch;
   std::chrono::steady_clock::time_point begun;
   double progress = 0;
-  std::optional<StateBefore> before = {};            // if the loss of a rank takes it back
-  std::chrono::steady_clock::duration sending = {};  // to the other ranks, before this one has begun
+  std::optional<StateBefore> before = {};                // if the loss of a rank takes it back
+  std::chrono::steady_clock::time_point attempted = {};  // when it began for the last time
+  std::chrono::steady_clock::duration sending = {};      // to the other ranks, before this one has begun
   // At its end:
   std::chrono::steady_clock::time_point computed = {};  // on this rank, which has `weights` then
   std::shared_ptr<const UpdateReport> report = {};
@@ -106,7 +107,8 @@ struct TrainerState {
   bool gradients_failed = false;                // the next attempt needs another one
   int failures = 0;                             // since the last update that was complete
   uint64_t silence = 0;  // beats in which an update, or moments, waited and no rank said anything
-  std::optional<Clock::duration> usual_update;  // about the longest one of late; nothing before the first
+  std::optional<Clock::duration>
+      usual_update;  // about the longest of late, without attempts in vain; nothing before the first
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments

@@ -54,7 +54,7 @@ void note_done(TrainerSelf self, size_t rank, uint32_t weights) {
   auto report = std::make_shared<UpdateReport>(*update.report);
   report->stages.exchange += exchange.count();
   constexpr double kForget = 0.9;
-  const TrainerState::Clock::duration took = self->clock().now() - update.begun;
+  const TrainerState::Clock::duration took = self->clock().now() - update.attempted;
   st.usual_update = std::max(
       took, std::chrono::duration_cast<TrainerState::Clock::duration>(kForget * st.usual_update.value_or(took)));
   update.report = std::move(report);
@@ -84,7 +84,7 @@ void begin_attempt(TrainerSelf self) {
   auto& st = self->state;
   TrainerUpdate& update = *st.update;
   RankGroup& group = *st.group;
-  const auto begun = self->clock().now();
+  const auto begun = update.attempted = self->clock().now();
   group.begin(update.index, ranks_now(st));
   bring_up(self);
   update.weights = nullptr;

@@ -12,27 +12,21 @@
 
 namespace troupe {
 
-namespace {
-
-constexpr std::chrono::seconds kBetween{10};
-
-// How often a rank is asked before it is lost. One that computes, loads a state or gets samples answers afterwards:
-// until an update has been complete nobody knows how long that takes.
-uint64_t patience(const TrainerState& st) {
+std::chrono::seconds patience(const TrainerState& st) {
   constexpr std::chrono::seconds kLeast{120}, kFirst{1800};
   constexpr int kTransfers = 4, kUpdates = 5;
   std::chrono::nanoseconds time = kLeast;
   if (!st.usual_update) time = kFirst;
   time = std::max<std::chrono::nanoseconds>(time, kTransfers * st.context->config.network.transfer_timeout);
   time = std::max<std::chrono::nanoseconds>(time, kUpdates * st.usual_update.value_or(TrainerState::Clock::duration{}));
-  return static_cast<uint64_t>(time / kBetween);
+  return std::chrono::ceil<std::chrono::seconds>(time);
 }
-
-}  // namespace
 
 void note_heard(TrainerState& st) { st.silence = 0; }
 
 namespace {
+
+constexpr std::chrono::seconds kBetween{10};
 
 bool takes_part(const TrainerState& st, const TrainerState::Rank& rank) {
   const auto index = static_cast<size_t>(&rank - st.ranks.data()) + 1;
@@ -53,15 +47,16 @@ void end_silence(TrainerSelf self, const std::string& time) {
 void watch_ranks(TrainerSelf self) {
   auto& st = self->state;
   if (!st.learner) return;
-  const std::string time = std::to_string(patience(st) * kBetween.count()) + " s";
+  const auto questions = static_cast<uint64_t>(patience(st) / kBetween);
+  const std::string time = std::to_string(patience(st).count()) + " s";
   std::vector<caf::actor_addr> silent;
   for (TrainerState::Rank& rank : st.ranks) {
-    if (rank.unanswered == patience(st)) silent.push_back(rank.actor.address());
+    if (rank.unanswered == questions) silent.push_back(rank.actor.address());
     if (rank.unanswered++ == 0) self->send(rank.actor, RankPing{takes_part(st, rank) ? st.group->attempt().number : 0});
   }
   for (const caf::actor_addr& rank : silent) lose_rank(self, rank, "it has answered nothing for " + time);
   if (!st.update && st.asked.empty()) note_heard(st);
-  if (st.silence++ == patience(st)) end_silence(self, time);
+  if (st.silence++ == questions) end_silence(self, time);
   self->delayed_send(self, kBetween, beat_atom_v);
 }
 

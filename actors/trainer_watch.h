@@ -8,6 +8,9 @@
 
 namespace troupe {
 
+// For how long a rank may not answer, or nothing may come, before that. A rank that computes, loads a state or gets
+// samples answers afterwards: until an update has been complete nobody knows how long that takes.
+std::chrono::seconds patience(const TrainerState& st);
 // Asks every rank, and acts on what has not come for too long. Calls itself again later.
 void watch_ranks(TrainerSelf self);
 void on_rank_pong(TrainerSelf self, const RankPong& pong);

@@ -98,13 +98,6 @@ bool disconnect_rank(SimulatedRun& run, RankProcess& rank) {
   return true;
 }
 
-// The trainer of the run; nullptr while there is none.
-const TrainerState* trainer_state(SimulatedRun& run) {
-  const auto trainers =
-      alive(run, [](const KnownActor& known) { return known.kind == "trainer" && known.initialized; });
-  return trainers.empty() ? nullptr : trainer_of(trainers.front()->get());
-}
-
 // What a member sends does not arrive any more. Before the first update, and where updates take long, the run has more
 // patience than a simulation.
 bool mute_rank(SimulatedRun& run, RankProcess& rank) {
@@ -229,6 +222,12 @@ bool is_elsewhere(SimulatedRun& run, const KnownActor& known) {
       return true;
   }
   return false;
+}
+
+const TrainerState* trainer_state(SimulatedRun& run) {
+  const auto trainers =
+      alive(run, [](const KnownActor& known) { return known.kind == "trainer" && known.initialized; });
+  return trainers.empty() ? nullptr : trainer_of(trainers.front()->get());
 }
 
 std::vector<caf::strong_actor_ptr> alive(SimulatedRun& run, const std::function<bool(const KnownActor&)>& wanted) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/rank_trainer.h"
+#include "actors/trainer_watch.h"
 #include "sim/actor_states.h"
 #include "sim/faults.h"
 #include "sim/simulated_run.h"
@@ -77,10 +78,14 @@ void check_rank(SimulatedRun& run, Liveness& live, const KnownActor& known) {
 
 }  // namespace
 
-double most_seconds_without_progress(const SimulatedRun& run) {
+double most_seconds_without_progress(SimulatedRun& run) {
   constexpr double kInference = 120;  // it fails for about 95 s until a worker ends
   constexpr double kRanks = 150;      // one that does not answer is lost after 120 s, asked every 10 s
-  return run.ranks.empty() ? kInference : kRanks;
+  constexpr double kLoss = 30;
+  if (run.ranks.empty()) return kInference;
+  const TrainerState* trainer = trainer_state(run);
+  if (trainer == nullptr || !trainer->usual_update) return kRanks;
+  return std::max(kRanks, static_cast<double>(patience(*trainer).count()) + kLoss);
 }
 
 void begin_calm_if_due(SimulatedRun& run) {

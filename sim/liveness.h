@@ -28,8 +28,8 @@ struct Liveness {
   std::map<caf::actor_id, uint64_t> asked;   // by rank: the number of updates when it was asked last, or first seen
 };
 
-// In seconds of the clock, longer than all timeouts and pauses.
-double most_seconds_without_progress(const SimulatedRun& run);
+// In seconds of the clock, longer than all timeouts and pauses, also than the trainer waits for a silent rank.
+double most_seconds_without_progress(SimulatedRun& run);
 // The faults stop if it is time.
 void begin_calm_if_due(SimulatedRun& run);
 // Checks what must happen without faults; does nothing before. Cheap enough to be called after every event.

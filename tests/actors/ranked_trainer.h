@@ -174,6 +174,11 @@ struct RankedTrainer : OneActor {
     all.tell(trainer, RankJoined{caf::actor_cast<RankActor>(rank), "rank process 7"});
     run();
   }
+  void join_another() {
+    rank = system->spawn(rank_peer, told.get());
+    keep(caf::actor_cast<RankActor>(rank));
+    join();
+  }
   void stage() {
     StagedMessage staged;
     for (int shard = 0; shard < 3; ++shard)

@@ -154,9 +154,7 @@ TEST_CASE("trainer, ranks: one that joins again gets the state, and shards of th
   f.join();
   f.stage();
   f.lose_rank();
-  f.rank = f.system->spawn(rank_peer, f.told.get());
-  f.keep(caf::actor_cast<RankActor>(f.rank));
-  f.join();
+  f.join_another();
   f.stage();
   CHECK(f.told->states == 2);
   CHECK(f.attempt() == Attempt{1, 3});
@@ -212,6 +210,13 @@ TEST_CASE("trainer, ranks: a rank that does not answer is lost, and told so; aft
     CHECK(f.told->stops[0].reason.find("it has answered nothing for " + std::to_string(limit.count()) + " s") !=
           std::string::npos);
     CHECK(f.all.heard->updates.size() == updates + 1);  // without it
+    f.join_another();  // the time that was lost with the first one does not count as that of an update
+    f.stage();
+    pass(110s);
+    CHECK(f.told->stops.size() == 1);
+    pass(30s);
+    REQUIRE(f.told->stops.size() == 2);
+    CHECK(f.told->stops[1].reason.find("it has answered nothing for 120 s") != std::string::npos);
   }
 }
 
