@@ -287,7 +287,8 @@ void StatsCore::fill_progress(StatsSnapshot& s, Clock::time_point now) const {
   s.elapsed_seconds = start_.totals.elapsed_seconds + seconds(now - started_);
   const double trained = s.warmup ? 0 : seconds(now - training_started_);
   s.progress = progress(trained);
-  if (!s.training_ended) s.eta_seconds = seconds_left(s.progress, progress_before_, trained);
+  const bool waits_for_ranks = now_.ranks_up < now_.ranks_total && update_seconds_ == 0;
+  if (!s.training_ended && !waits_for_ranks) s.eta_seconds = seconds_left(s.progress, progress_before_, trained);
   s.env_steps_per_second = env_rate_.over(now, kShort);
   s.env_steps_per_second_60s = env_rate_.over(now, kLong);
   s.updates_per_second = update_rate_.over(now, kShort);

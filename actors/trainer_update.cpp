@@ -195,7 +195,9 @@ void start_ranks(TrainerSelf self) {
     if (st.gradients && st.gradients->takes(part)) return st.gradients->say(piece, std::move(part));
     self->send(st.exchange, RankSaid{st.group->attempt(), piece, std::move(part)});
   });
-  self->set_down_handler([self](const caf::down_msg& down) { lose_rank(self, down.source, describe(down.reason)); });
+  self->set_down_handler([self](const caf::down_msg& down) {
+    lose_rank(self, down.source, down.reason ? describe(down.reason) : "it has left");
+  });
   if (st.context->rank_processes && divides_moments(st.context->config) && !keeps_copies(st.context->config))
     log_warn("trainer",
              "with trainer.redundancy none a rank that is lost ends the run, which resumes from its last checkpoint");

@@ -123,6 +123,11 @@ uint64_t processors() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+uint64_t all_processors() {
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return std::max(online > 0 ? static_cast<uint64_t>(online) : 1, processors());
+}
+
 uint64_t processors(const std::set<pid_t>& others) {
   cpu_set_t all, of_other;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return processors();

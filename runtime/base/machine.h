@@ -12,6 +12,8 @@ namespace troupe {
 
 // Processors this process may run on.
 uint64_t processors();
+// Those of the machine, which may be more: a launcher can bind a process to some of them.
+uint64_t all_processors();
 // Those that this process or one of these, of the same machine, may run on.
 uint64_t processors(const std::set<pid_t>& others);
 

@@ -310,8 +310,9 @@ Bottleneck by_shares(const StatsSnapshot& s) {
   return others_slow_it(s.busy) ? beside_others(s, std::move(part)) : part;
 }
 
-// By the trainer's wait alone.
+// By the stages of updates and the trainer's wait alone.
 Bottleneck before_shares(const StatsSnapshot& s) {
+  if (Bottleneck ranks = exchange_verdict(s); !ranks.what.empty()) return ranks;
   const double wait = s.recent.trainer_wait;
   const std::string waits = "the trainer waits " + format_percent(wait) + " of the time";
   if (wait > kHungryTrainer)
@@ -337,6 +338,7 @@ Bottleneck judged(const StatsSnapshot& s) {
   if (Bottleneck wasted = waste(s.recent); !wasted.what.empty()) return wasted;
   if (!std::isfinite(s.trainer_wait_fraction)) {
     if (s.updates == 0) return {"not known yet", "the first update is not complete"};
+    if (std::isfinite(s.elapsed_seconds)) return {"not known yet", "no update is complete since the run was resumed"};
     return {"unknown", "a deterministic run does one thing at a time"};
   }
   return knows_shares(s) ? by_shares(s) : before_shares(s);

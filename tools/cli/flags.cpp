@@ -196,7 +196,7 @@ void add_join_flags(Flags& flags, Address& connect, std::optional<int64_t>& wait
                         "address of the run, printed by `troupe train`");
   flags.option("--wait", "SECONDS", wait, integer_in(0, kYear),
                "how long to look for the run at the start, and again each time it is lost "
-               "(default: 30 at the start, 600 after a loss)");
+               "(default: 30 until it is found, 600 after that)");
 }
 
 void add_device_flag(Flags& flags, std::string& into, const std::string& setting) {

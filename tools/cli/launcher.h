@@ -31,6 +31,8 @@ struct Launch {
 
   // "rank 0 of 4 (Slurm: SLURM_PROCID)".
   std::string text() const;
+  // Whether another program has started this process together with others, whose output may go to the same terminal.
+  bool by_launcher() const { return !found.starts_with("--"); }
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 

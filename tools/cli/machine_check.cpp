@@ -59,10 +59,14 @@ void warn_of_threads(const char* setting, int64_t threads, uint64_t processors, 
                   ", which is slower than one thread for each; use at most " + std::to_string(processors));
 }
 
-// Some of the ranks may be on other machines.
+// Some of the ranks may be on other machines, or bound to other processors of this one.
 void warn_of_ranks(const RunConfig& config, uint64_t processors, std::vector<std::string>& out) {
   const TrainerConfig& t = config.trainer;
   if (t.ranks == 1 || config.deterministic || static_cast<uint64_t>(t.ranks * t.threads) <= processors) return;
+  if (processors < all_processors())
+    return out.push_back("trainer.ranks: this rank, with its workers and inference, is bound to " +
+                         std::to_string(processors) + " of " + std::to_string(all_processors()) +
+                         " processors; if mpirun has bound it, use mpirun --bind-to none");
   out.push_back("trainer.ranks: " + std::to_string(t.ranks) + " ranks with trainer.threads " +
                 std::to_string(t.threads) + " share " + std::to_string(processors) +
                 (processors == 1 ? " processor" : " processors") +

@@ -66,6 +66,8 @@ class RunReport : public RunSink {
 
   // How much memory the run was expected to take, in bytes: a closing line compares that with what it took.
   void expect_memory(uint64_t bytes) { expected_memory_ = bytes; }
+  // Prints lines, also on a terminal: other processes print there as well.
+  void print_lines() { terminal_ = false; }
   // How many updates earlier starts had made that were made again (runtime/run_folder/undone_updates.h).
   void undone(uint64_t updates) { undone_updates_ = updates; }
 

@@ -355,6 +355,7 @@ int begin_and_train(Start& run) {
                           "must be opened at the new address");
   run.report = std::make_shared<RunReport>(*run.folder, run.socket ? &*run.socket : nullptr, config, *start,
                                            run.context->state_of(kMetricsHeld));
+  if (run.launch && run.launch->by_launcher()) run.report->print_lines();
   if (is_token_run(config)) run.report->expect_memory(estimated_memory(config, {}));
   if (!config.deterministic) run.report->undone(read_undone_updates(posix_disk(), path));
   if (!run.options.on_alarm.empty()) {

@@ -64,13 +64,25 @@ RunConfig config_to_train(const TrainOptions& options) {
     shards = is_run_folder(folder) ? load_config(folder + "/config.json", ConfigSource::run).trainer.shards
                                    : options.ranks.value_or(1);
   if (!options.ranks && shards == config.trainer.shards) return config;
+  // Without what --ranks sets the config is right, so it is named, and not --set.
+  const auto load_with_ranks = [&] {
+    try {
+      return load(overrides);
+    } catch (const ConfigError& error) {
+      std::string text = error.what();
+      constexpr std::string_view kSet = "--set: ";
+      if (const size_t at = text.find(kSet); options.ranks && at != std::string::npos)
+        text.replace(at, kSet.size(), "--ranks: ");
+      throw ConfigError(text);
+    }
+  };
   const auto set = [&](const std::string& path, int64_t value) {
     overrides.push_back(path + '=' + std::to_string(value));
   };
   set("trainer.shards", shards);
   if (options.ranks) set("trainer.ranks", *options.ranks);
   if (config.workers.count > 0) set("workers.count", std::max(config.workers.count, shards));
-  return load(overrides);
+  return load_with_ranks();
 }
 
 void require_room_for_folder(const TrainOptions& options, const RunConfig& config) {

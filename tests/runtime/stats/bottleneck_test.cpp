@@ -50,6 +50,8 @@ TEST_CASE("bottleneck: before the shares of time are known, the trainer's wait d
           s.updates = 0;
         }) == "not known yet: the first update is not complete");
   CHECK(text_with([](auto& s) { s.trainer_wait_fraction = kUnknown; }) ==
+        "not known yet: no update is complete since the run was resumed");
+  CHECK(text_with([](auto& s) { s.trainer_wait_fraction = s.elapsed_seconds = kUnknown; }) ==
         "unknown: a deterministic run does one thing at a time");
   const auto hungry = [](uint64_t full, uint64_t timeout, uint64_t waiting) {
     return text_with([&](auto& s) {
