@@ -17,10 +17,14 @@ using nlohmann::ordered_json;  // writes NaN and infinities as null
 
 ordered_json json_of(const StatsSnapshot& s) {
   ordered_json result = ordered_json::object();
+  std::string_view name;  // of `outer`: looking up a key takes as long as there are keys
+  ordered_json* outer = nullptr;
   for (const SnapshotField& field : snapshot_fields()) {
     const size_t dot = field.path.find('.');
-    ordered_json& outer = result[std::string(field.path.substr(0, dot))];
-    ordered_json& place = dot == std::string_view::npos ? outer : outer[std::string(field.path.substr(dot + 1))];
+    const std::string_view first = field.path.substr(0, dot);
+    if (outer == nullptr || name != first) outer = &result[std::string(first)];
+    name = first;
+    ordered_json& place = dot == std::string_view::npos ? *outer : (*outer)[std::string(field.path.substr(dot + 1))];
     place = field.access.get(s);
   }
   // In place of objects whose figures are all null:
