@@ -95,7 +95,7 @@ TEST_CASE("python_task: a task may be like a dataset of reasoning_gym") {
 
 TEST_CASE("python_task: a task with other prompts or answers in each process gives no scores") {
   for (const auto& [name, changed] : {std::pair("Changes", "question"), std::pair("ChangesAnswers", "answer")}) {
-    const TaskConfig config = config_of(name, R"({"size": 40})");
+    const TaskConfig config = config_of(name, R"({"size": 400})");
     const Prompt prompt = make_task(config)->prompt(1, 0, Split::train);
     Verifier verifier(verifier_target(config));
     const std::vector<VerifierItem> items = {{prompt.text, prompt.truth, prompt.truth, prompt.columns}};
