@@ -224,6 +224,17 @@ TEST_CASE("stats: with stop.seconds progress and remaining time count from the s
   CHECK(core.take_view(kStart + std::chrono::seconds(7)).progress == 1);
 }
 
+TEST_CASE("stats: nobody knows how long a run takes whose ranks have not come") {
+  RunConfig config = config_of(100);
+  config.trainer.shards = config.trainer.ranks = 2;
+  StatsCore core(config, false, kStart);
+  core.begin_training(kStart);
+  core.add(after(50), kStart + std::chrono::seconds(1));  // samples that wait for the first update
+  CHECK_FALSE(std::isfinite(core.take_view(kStart + std::chrono::seconds(100)).eta_seconds));
+  core.add(RanksMessage{2, true});
+  CHECK(std::isfinite(core.take_view(kStart + std::chrono::seconds(101)).eta_seconds));
+}
+
 TEST_CASE("stats: times and rates are those of the training, however long the last evaluation takes") {
   using std::chrono::seconds;
   StatsCore core(config_of(100), false, kStart);

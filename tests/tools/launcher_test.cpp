@@ -82,6 +82,8 @@ TEST_CASE("launcher: flags come first, then the variables of troupe, torchrun, S
   all = without(all, {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"});
   CHECK(text(find_launch({}, all)) == "rank 3 of 4 (Slurm: SLURM_PROCID)");
   CHECK(text(find_launch({}, kMpi)) == "rank 1 of 2 (MPI: OMPI_COMM_WORLD_RANK)");
+  CHECK(find_launch({}, kMpi)->by_launcher());
+  CHECK_FALSE(find_launch(flags_of(1, 2, Address{"a", 5}), kMpi)->by_launcher());
 }
 
 TEST_CASE("launcher: flags need each other, and the address of rank 0") {

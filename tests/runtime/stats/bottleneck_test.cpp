@@ -66,6 +66,10 @@ TEST_CASE("bottleneck: before the shares of time are known, the trainer's wait d
   CHECK(hungry(1, 9, 0).find("batches start at the timeout") != std::string::npos);
   CHECK(hungry(9, 1, 0).find("batches start full") != std::string::npos);
   CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
+  CHECK(verdict_with([](auto& s) {
+          s.stages.update = UpdateStages{.forward = 0.01, .backward = 0.02, .exchange = 0.3};
+          s.ranks_up = s.ranks_total = 2;
+        }).resource == Resource::exchange);
   StatsSnapshot fresh;
   fresh.workers_up = fresh.inference_up = 1;
   CHECK(text_of(find_bottleneck(fresh)) == "not known yet: the first rollouts are not complete");
