@@ -41,7 +41,7 @@ std::optional<int64_t> shards_of(const std::vector<std::string>& overrides) {
 
 std::string run_folder_of(const TrainOptions& options, const RunConfig& config) {
   if (!options.run_dir.empty()) return options.run_dir;
-  const std::string by_name = "runs/" + (options.about.name.empty() ? config.name : options.about.name);
+  std::string by_name = "runs/" + (options.about.name.empty() ? config.name : options.about.name);
   if (options.config.empty()) return by_name;
   const fs::path file = find_config(options.config);
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
@@ -57,7 +57,7 @@ RunConfig config_to_train(const TrainOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   // They need workers, which --ranks gives them below.
   if (options.ranks && set_shards) std::erase_if(overrides, sets_shards);
-  const RunConfig config = load(overrides);
+  RunConfig config = load(overrides);
   const std::string folder = run_folder_of(options, config);
   int64_t shards = set_shards.value_or(config.trainer.shards);
   if (shards == 1 && std::ranges::none_of(options.overrides, sets_shards))
