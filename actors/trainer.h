@@ -107,8 +107,8 @@ struct TrainerState {
   bool gradients_failed = false;                // the next attempt needs another one
   int failures = 0;                             // since the last update that was complete
   uint64_t silence = 0;  // beats in which an update, or moments, waited and no rank said anything
-  std::optional<Clock::duration>
-      usual_update;  // about the longest of late, without attempts in vain; nothing before the first
+  // Of the attempt that was complete, about the longest of late; nothing before the first.
+  std::optional<Clock::duration> usual_update;
   // With trainer.zero the moments are divided into slices, of this rank and those that took part in the last update.
   size_t slices = 1;
   KeptMoments kept;                               // with copies of the moments
