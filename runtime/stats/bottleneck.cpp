@@ -38,14 +38,23 @@ Bottleneck with(Bottleneck verdict, Resource resource, double share = kUnknown, 
   return verdict;
 }
 
-// What would make sampling faster, by the reason for which most batches of the last minute started.
+// Of the last minute.
+uint64_t batches_of(const RecentFigures& r) { return r.batches_full + r.batches_timeout + r.batches_all_waiting; }
+
+// Most batches of environments start only when every group waits for its actions.
+bool groups_take_no_turns(const StatsSnapshot& s) {
+  return !s.words->tokens && 2 * s.recent.batches_all_waiting > batches_of(s.recent);
+}
+
+// What would make sampling faster, by the reason for which most batches started.
 std::string sampling_advice(const StatsSnapshot& s) {
   const RecentFigures& r = s.recent;
-  const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
+  const uint64_t batches = batches_of(r);
   if (batches == 0) return "";
   if (2 * r.batches_timeout > batches) return "batches start at the timeout: more workers, or a smaller batch_size";
   if (2 * r.batches_full > batches) return "batches start full: more inference actors, or a larger batch_size";
-  return std::string("workers wait for their actions: ") + s.words->more;
+  if (groups_take_no_turns(s)) return "batches wait for all groups: more groups, and a smaller batch_size";
+  return "groups wait for their actions: more groups or workers";
 }
 
 // Whether no samples have come in the last 10 s, or none since the run began. An unknown rate does not count as 0.
@@ -200,7 +209,7 @@ Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
 Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
   const RecentFigures& r = s.recent;
-  const uint64_t batches = r.batches_full + r.batches_timeout + r.batches_all_waiting;
+  const uint64_t batches = batches_of(r);
   if (b.workers >= kBusy && b.workers >= b.inference) return busy_workers(s);
   if (b.inference >= kBusy) return busy_inference(s, 2 * r.batches_full > batches);
   if (b.scorers >= kBusy)
@@ -216,9 +225,9 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
                  "a smaller batch_size or timeout_us, or more workers"},
                 Resource::deadline, b.action_wait, kWorkersWait);
   if (b.action_wait > kMuchWaiting)
-    return with(
-        {s.words->few, "groups wait " + format_percent(b.action_wait) + " of the time for actions", s.words->more},
-        Resource::workers, b.action_wait, kTrainerWaits);
+    return with({s.words->few, "groups wait " + format_percent(b.action_wait) + " of the time for actions",
+                 groups_take_no_turns(s) ? s.words->take_turns : s.words->more},
+                Resource::workers, b.action_wait, kTrainerWaits);
   return with({"none", "no part is busy all the time"}, Resource::none);
 }
 

@@ -26,6 +26,8 @@ struct ExperienceWords {
   const char* trains_faster = "a faster device";
   const char* few = "few environments";  // ask for actions
   const char* more = "a larger env.rows, more groups or workers";
+  const char* take_turns =  // where most batches wait for all groups
+      "more groups, a batch_size of half of all rows, or a larger env.rows";
   // Samples are made of tokens, which are counted too.
   bool tokens = false;
   // An evaluation is told by its success rate alone, which summary.json has by this name too; null: it has a return.

@@ -115,8 +115,11 @@ std::vector<VerdictCase> verdict_cases() {
   return {
       make_case("slow environment", Resource::env_stepping, "a second worker", one_worker,
                 [](SlowRun& run) { run.config.workers.count = 2; }),
-      make_case("few environments", Resource::workers, "a second group", one_group,
-                [](SlowRun& run) { run.config.workers.groups = 2; }),
+      make_case("few environments", Resource::workers, "a second group, inference.batch_size 4", one_group,
+                [](SlowRun& run) {
+                  run.config.workers.groups = 2;
+                  run.config.inference.batch_size = 4;
+                }),
       make_case(
           "slow forward pass", Resource::inference, "a model of half the time",
           [](SlowRun& run) { run.costs.forward = milliseconds(10); },

@@ -65,7 +65,10 @@ TEST_CASE("bottleneck: before the shares of time are known, the trainer's wait d
   CHECK(hungry(0, 0, 0) == "sampling: the trainer waits 63 % of the time");
   CHECK(hungry(1, 9, 0).find("batches start at the timeout") != std::string::npos);
   CHECK(hungry(9, 1, 0).find("batches start full") != std::string::npos);
-  CHECK(hungry(1, 1, 8).find("workers wait for their actions") != std::string::npos);
+  CHECK(hungry(1, 1, 8).find("batches wait for all groups") != std::string::npos);
+  CHECK(hungry(4, 4, 2).find("groups wait for their actions") != std::string::npos);
+  for (const auto& advice : {hungry(1, 9, 0), hungry(9, 1, 0), hungry(1, 1, 8), hungry(4, 4, 2)})
+    CHECK(13 + advice.size() - advice.rfind(';') - 2 <= 80);
   CHECK(verdict_with([](auto& s) {
           s.stages.update = UpdateStages{.forward = 0.01, .backward = 0.02, .exchange = 0.3};
           s.ranks_up = s.ranks_total = 2;
@@ -168,6 +171,22 @@ TEST_CASE("bottleneck: in updates of many seconds the trainer is busy, although 
   };
   CHECK(verdict(0, 0.02) == "training: the trainer is busy 98 % of the time; a faster device");
   CHECK(verdict(1, 0.6).starts_with("few environments: "));
+}
+
+TEST_CASE("bottleneck: where each batch waits for all groups, more of them are no help without smaller batches") {
+  const auto advice = [](uint64_t all_waiting, const ExperienceWords& words) {
+    return verdict_with([&](auto& s) {
+             s.busy = {.workers = 0.3, .action_wait = 0.6, .inference = 0.3, .trainer = 0.1, .machine = 0.2};
+             s.recent.batches_full = 10;
+             s.recent.batches_all_waiting = all_waiting;
+             s.words = &words;
+           })
+        .advice;
+  };
+  CHECK(advice(90, kStepWords) == "more groups, a batch_size of half of all rows, or a larger env.rows");
+  CHECK(13 + advice(90, kStepWords).size() <= 80);
+  CHECK(advice(9, kStepWords) == "a larger env.rows, more groups or workers");
+  CHECK(advice(90, kAnswerWords) == "more groups or workers");
 }
 
 TEST_CASE("bottleneck: the advice for a busy trainer names only what the run can change") {
