@@ -32,14 +32,17 @@ class MachineUse {
     std::ranges::copy_if(processes, std::inserter(ranks_, ranks_.end()), is_of_this_program);
   }
   const std::set<pid_t>& ranks() const { return ranks_; }
-  // The shares are of the time from now on.
-  void begin_anew() { busy_ = total_ = run_ = waited_ = {}; }
+  // The shares are of the time from now on. They are unknown until the ticks have been read twice, which happens no
+  // more than five times a second.
+  void begin_anew() {
+    busy_ = total_ = run_ = waited_ = {};
+    counted_ = {};
+  }
   // Fills the shares of the time before `now` of that length.
   void fill(BusyShares& shares, Rate::Clock::time_point now, std::chrono::seconds length) {
-    const MachineTicks ticks = machine_ticks();
-    busy_.add(now, ticks.busy);
-    total_.add(now, ticks.total);
-    count_run(now);
+    count(now);
+    busy_.add(now, machine_ticks_.busy);
+    total_.add(now, machine_ticks_.total);
     run_.add(now, most_ + joined_ticks_.used);
     waited_.add(now, most_waited_ + joined_ticks_.waited);
     const double total = total_.over(now, length);
@@ -51,11 +54,12 @@ class MachineUse {
   }
 
  private:
-  // Reads the files of all threads, so not with every snapshot: simulated runs, whose time passes fast, make many.
-  void count_run(Rate::Clock::time_point of) {
+  // Reads the files of all threads, so not with every snapshot: a run with short updates makes 100 a second.
+  void count(Rate::Clock::time_point of) {
     const auto now = std::chrono::steady_clock::now();
     if (most_ > 0 && now - counted_ < std::chrono::milliseconds(200)) return;
     counted_ = now;
+    machine_ticks_ = machine_ticks();
     std::set<pid_t> counted;
     const RunTicks own = ticks_of(getpid(), counted);
     most_ = std::max(most_, own.used);  // the time of processes may be lost with the one that has started them
@@ -68,6 +72,7 @@ class MachineUse {
   }
 
   Rate busy_, total_, run_, waited_;
+  MachineTicks machine_ticks_;
   uint64_t most_ = 0, most_waited_ = 0;  // ticks without those that have joined: used, and that threads waited for
   RunTicks joined_ticks_;
   JoinedTicks joined_;

@@ -2,6 +2,7 @@
 // Percentiles of figures of a run. Pure functions.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +22,25 @@ void append_bounded(std::deque<T>& window, const Array& values, size_t limit) {
   while (window.size() > limit) window.pop_front();
 }
 
-template <class T>
-double percentile(const std::deque<T>& values, double p) {
-  if (values.empty()) return kUnknown;
+// Of shares in ascending order, each at least 0 and at most 1.
+template <class T, size_t kCount>
+std::array<double, kCount> percentiles(const std::deque<T>& values, const std::array<double, kCount>& shares) {
+  std::array<double, kCount> result;
+  result.fill(kUnknown);
   std::vector<T> sorted(values.begin(), values.end());
-  const auto k = static_cast<size_t>(std::lround(p * static_cast<double>(sorted.size() - 1)));
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(k), sorted.end());
-  return static_cast<double>(sorted[k]);
+  auto begin = sorted.begin();
+  for (size_t i = 0; i < kCount && !sorted.empty(); ++i) {
+    const auto nth = sorted.begin() + std::lround(shares[i] * static_cast<double>(sorted.size() - 1));
+    std::nth_element(begin, nth, sorted.end());
+    result[i] = static_cast<double>(*nth);
+    begin = nth;
+  }
+  return result;
+}
+
+template <class T>
+double percentile(const std::deque<T>& values, double share) {
+  return percentiles<T, 1>(values, {share})[0];
 }
 
 // The smallest lag that at least a fraction p of the samples do not exceed.

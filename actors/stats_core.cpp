@@ -19,7 +19,6 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kShort{10}, kLong{60};
-constexpr size_t kLatencyWindow = 8192;
 
 double seconds(StatsCore::Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
@@ -111,8 +110,7 @@ std::optional<std::string> StatsCore::add(const WorkerReport& report, Clock::tim
 
 void StatsCore::add(const InferenceReport& report) {
   if (report.role == Role::scoring) return scorers_.add(report);
-  append_bounded<int32_t>(batch_rows_, report.batch_rows, kLatencyWindow);
-  append_bounded<float>(latency_us_, report.latency_us, kLatencyWindow);
+  batches_.add(report);
   receivers_.add(report);
   times_.add(report);
 }
@@ -330,10 +328,8 @@ void StatsCore::fill_busy(StatsSnapshot& s, Clock::time_point now) {
   machine_.fill(s.busy, now, kShort);
 }
 
-void StatsCore::fill_inference(StatsSnapshot& s) const {
-  s.batch_size_p50 = percentile(batch_rows_, 0.5);
-  s.inference_p50_ms = percentile(latency_us_, 0.5) / 1000;
-  s.inference_p99_ms = percentile(latency_us_, 0.99) / 1000;
+void StatsCore::fill_inference(StatsSnapshot& s) {
+  batches_.fill(s);
   receivers_.fill(s, published_);
   scorers_.fill(s);
 }

@@ -15,6 +15,7 @@
 #include "actors/answer_summary.h"
 #include "actors/curve_points.h"
 #include "actors/episode_window.h"
+#include "actors/latest_batches.h"
 #include "actors/learner_figures.h"
 #include "actors/machine_use.h"
 #include "actors/messages.h"
@@ -126,7 +127,7 @@ class StatsCore {
   void fill_progress(StatsSnapshot& s, Clock::time_point now) const;
   void fill_busy(StatsSnapshot& s, Clock::time_point now);
   void fill_tokens(StatsSnapshot& s, Clock::time_point now);
-  void fill_inference(StatsSnapshot& s) const;
+  void fill_inference(StatsSnapshot& s);
   void fill_workers(StatsSnapshot& s, Clock::time_point now) const;
   double progress(double seconds_of_training) const;
 
@@ -157,8 +158,7 @@ class StatsCore {
   Rate credit_wait_, action_wait_;
   MachineUse machine_;
   VerdictHold verdicts_;
-  std::deque<int32_t> batch_rows_;
-  std::deque<float> latency_us_;
+  LatestBatches batches_;
   WorkerTable workers_;
   uint64_t launched_workers_ = 0;
   ReceiverTable receivers_;

@@ -10,9 +10,8 @@ std::string StatsCore::save(Clock::time_point now) const {
                   now_.episodes, now_.workers_up, now_.workers_total, now_.skipped_steps, workers_.last_error(),
                   now_.evaluation ? to_json(*now_.evaluation) : std::string(), points_, point_env_steps_,
                   point_figures_, view_figures_, episodes_.save(), std::vector<LagCounts>(lags_.begin(), lags_.end()),
-                  std::vector<int32_t>(batch_rows_.begin(), batch_rows_.end()), workers_.save(now), receivers_.save(),
-                  scorers_.save(), published_, reported_, alarms_, evaluated_, last_evaluated_, tokens_, answers_,
-                  times_.save());
+                  batches_.save(), workers_.save(now), receivers_.save(), scorers_.save(), published_, reported_,
+                  alarms_, evaluated_, last_evaluated_, tokens_, answers_, times_.save());
 }
 
 void StatsCore::load(const std::string& bytes, Clock::time_point now) {
@@ -34,7 +33,7 @@ void StatsCore::load(const std::string& bytes, Clock::time_point now) {
   now_.reuse = reuse;
   if (!evaluation.empty()) now_.evaluation = evaluation_result_of(evaluation);
   lags_.assign(lags.begin(), lags.end());
-  batch_rows_.assign(batch_rows.begin(), batch_rows.end());
+  batches_.load(batch_rows);
   workers_.load(workers, last_error, now);
   receivers_.load(receivers);
   scorers_.load(scorers);
