@@ -1,7 +1,10 @@
 #include "runtime/stats/snapshot.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -15,27 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;  // writes NaN and infinities as null
 
-ordered_json json_of(const StatsSnapshot& s) {
-  ordered_json result = ordered_json::object();
-  std::string_view name;  // of `outer`: looking up a key takes as long as there are keys
-  ordered_json* outer = nullptr;
-  for (const SnapshotField& field : snapshot_fields()) {
-    const size_t dot = field.path.find('.');
-    const std::string_view first = field.path.substr(0, dot);
-    if (outer == nullptr || name != first) outer = &result[std::string(first)];
-    name = first;
-    ordered_json& place = dot == std::string_view::npos ? *outer : (*outer)[std::string(field.path.substr(dot + 1))];
-    place = field.access.get(s);
-  }
-  // In place of objects whose figures are all null:
-  if (!s.evaluation) result["eval"] = nullptr;
-  if (!s.evaluating) result["evaluating"] = nullptr;
-  if (!s.warmup) result["warmup"] = nullptr;
-  if (!s.verifier) result["verifier"] = nullptr;
-  if (!s.prompts) result["prompts"] = nullptr;
-  return result;
-}
-
 // Names of receivers and environments may come from other machines and may not be UTF-8: invalid bytes are replaced.
 std::string json_text(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -47,6 +29,131 @@ void collect(const std::string& path, const ordered_json& value, std::map<std::s
   } else if (value.is_number() && std::isfinite(value.get<double>())) {
     scalars[path] = value.get<double>();
   }
+}
+
+// A key of the JSON, and its fields: one without a dot in its path, or those of an object.
+struct Key {
+  struct Inner {
+    std::string name;    // in the object; empty for the one without a dot
+    std::string scalar;  // its path with a slash
+    const SnapshotField* field;
+  };
+  std::string name;
+  std::vector<Inner> fields;
+};
+
+std::vector<Key> keys_of(std::span<const SnapshotField> fields) {
+  std::vector<Key> keys;
+  for (const SnapshotField& field : fields) {
+    const size_t dot = std::min(field.path.find('.'), field.path.size());
+    const std::string outer(field.path.substr(0, dot)), inner(field.path.substr(std::min(dot + 1, field.path.size())));
+    auto key = std::ranges::find(keys, outer, &Key::name);
+    if (key == keys.end()) key = keys.insert(key, Key{outer, {}});
+    key->fields.push_back({inner, inner.empty() ? outer : outer + '/' + inner, &field});
+    TROUPE_CHECK(key->fields.size() == 1 || !(inner.empty() || key->fields[0].name.empty()), outer);
+  }
+  return keys;
+}
+
+// Whether the JSON has null in place of an object whose figures are all null.
+bool is_absent(const StatsSnapshot& s, std::string_view key) {
+  return (key == "eval" && !s.evaluation) || (key == "evaluating" && !s.evaluating) || (key == "warmup" && !s.warmup) ||
+         (key == "verifier" && !s.verifier) || (key == "prompts" && !s.prompts);
+}
+
+template <class Number, class... Format>
+void append_number(std::string& text, Number number, Format... format) {
+  char digits[32];
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, number, format...).ptr);
+}
+
+// In the form of nlohmann::json with the fewest digits: a whole number has ".0", so that readers tell it from a count.
+void append_float(std::string& text, double number) {
+  if (!std::isfinite(number)) {
+    text += "null";
+    return;
+  }
+  const double size = std::abs(number);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e15);
+  const size_t begin = text.size();
+  append_number(text, number, fixed ? std::chars_format::fixed : std::chars_format::scientific);
+  if (fixed && text.find('.', begin) == std::string::npos) text += ".0";
+}
+
+bool is_plain(const std::string& value) {
+  return std::ranges::all_of(value, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+}
+
+void append_text(std::string& text, const std::string& value) {
+  text += is_plain(value) ? '"' + value + '"' : json_text(value);
+}
+
+// As readers of the JSON get it: TensorBoard refuses a name that is not UTF-8.
+std::string readable(const std::string& key) {
+  return is_plain(key) ? key : ordered_json::parse(json_text(key)).get<std::string>();
+}
+
+// The text of a value, and its numbers among the scalars if there is a map of them. Building a tree of the whole
+// snapshot and writing that takes several times as long.
+void append(std::string& text, const ordered_json& value, const std::string& path,
+            std::map<std::string, double>* scalars) {
+  if (value.is_object()) {
+    char before = '{';
+    for (const auto& [key, inner] : value.items()) {
+      text += before;
+      append_text(text, key);
+      text += ':';
+      append(text, inner, scalars == nullptr ? path : path + '/' + readable(key), scalars);
+      before = ',';
+    }
+    text += value.empty() ? "{}" : "}";
+    return;
+  }
+  if (value.is_number_float())
+    append_float(text, value.get<double>());
+  else if (value.is_number_unsigned())
+    append_number(text, value.get<uint64_t>());
+  else if (value.is_number())
+    append_number(text, value.get<int64_t>());
+  else if (value.is_string())
+    append_text(text, value.get_ref<const std::string&>());
+  else
+    text += json_text(value);
+  if (scalars != nullptr && value.is_number() && std::isfinite(value.get<double>()))
+    (*scalars)[path] = value.get<double>();
+}
+
+std::string text_of(const StatsSnapshot& s, std::map<std::string, double>* scalars) {
+  static const std::vector<Key> keys = keys_of(snapshot_fields());
+  std::string text;
+  text.reserve(4096);
+  char before = '{';
+  for (const Key& key : keys) {
+    ((text += before) += '"').append(key.name) += "\":";
+    before = ',';
+    if (is_absent(s, key.name)) {
+      text += "null";
+      continue;
+    }
+    char before_inner = '{';
+    for (const Key::Inner& inner : key.fields) {
+      if (!inner.name.empty()) ((text += before_inner) += '"').append(inner.name) += "\":";
+      before_inner = ',';
+      append(text, inner.field->access.get(s), inner.scalar, scalars);
+    }
+    if (!key.fields[0].name.empty()) text += '}';
+  }
+  text += '}';
+  return text;
+}
+
+// The object at that key.
+ordered_json object_of(const StatsSnapshot& s, std::string_view key) {
+  const std::string path = std::string(key) + '.';
+  const std::string_view paths[] = {path};
+  ordered_json result = ordered_json::object();
+  put_figures(s, paths, result);
+  return result[std::string(key)];
 }
 
 }  // namespace
@@ -71,7 +178,7 @@ void forget_times(StatsSnapshot& s) {
   if (s.warmup) s.warmup->seconds = 0;
 }
 
-std::string to_json(const StatsSnapshot& snapshot) { return json_text(json_of(snapshot)); }
+std::string to_json(const StatsSnapshot& snapshot) { return text_of(snapshot, nullptr); }
 
 StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words) {
   const ordered_json tree = parse_or_null(json);
@@ -92,13 +199,13 @@ StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words)
 
 std::string to_json(const EvaluationResult& result) {
   const StatsSnapshot s{.evaluation = result};
-  return json_text(json_of(s)["eval"]);
+  return json_text(object_of(s, "eval"));
 }
 
 std::string to_json(const FailedEvaluations& failed) {
   StatsSnapshot s;
   s.failed_evaluations = failed;
-  return json_text(json_of(s)["failed_evaluations"]);
+  return json_text(object_of(s, "failed_evaluations"));
 }
 
 EvaluationResult evaluation_result_of(const std::string& json) {
@@ -154,10 +261,10 @@ std::string with_evaluation(const std::string& json, const EvaluationResult& res
   return json_text(value);
 }
 
-std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot) {
-  std::map<std::string, double> scalars;
-  collect("", json_of(snapshot), scalars);
-  return scalars;
+SnapshotLine line_of(const StatsSnapshot& snapshot) {
+  SnapshotLine line;
+  line.json = text_of(snapshot, &line.scalars);
+  return line;
 }
 
 std::map<std::string, double> scalars_of(const std::string& json) {

@@ -190,9 +190,14 @@ uint64_t count_in(const std::string& json, const std::string& name);
 // What to_json() gave for a snapshot, with this evaluation in place of its own.
 std::string with_evaluation(const std::string& json, const EvaluationResult& result);
 
-// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"): the scalars for TensorBoard. The
-// second form takes what to_json() gave.
-std::map<std::string, double> scalars_of(const StatsSnapshot& snapshot);
+// All numbers that are finite, by the JSON's dotted path with slashes ("lag/p95"), in what to_json() gave for a
+// snapshot: the scalars for TensorBoard.
 std::map<std::string, double> scalars_of(const std::string& json);
+// What to_json() and scalars_of() give, in less time.
+struct SnapshotLine {
+  std::string json;
+  std::map<std::string, double> scalars;
+};
+SnapshotLine line_of(const StatsSnapshot& snapshot);
 
 }  // namespace troupe

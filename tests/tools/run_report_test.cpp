@@ -314,3 +314,31 @@ TEST_CASE("run_report: a deterministic checkpoint includes the line that is not 
   CHECK(saved.scalars.at(kMetricsLines) == 1);
   CHECK(env_steps_of(saved.extras.at(kMetricsHeld)) == 20);
 }
+
+TEST_CASE("run_report: a line that a checkpoint held is written after the resume, also for TensorBoard") {
+  const auto point = [](uint64_t env_steps, uint64_t produced) {
+    StatsSnapshot s = ReportedRun::at(env_steps);
+    s.ledger.produced = produced;
+    return s;
+  };
+  const std::string held = to_json(point(20, 1234));
+  ReportedRun f({}, &held);
+  f.config.deterministic = true;
+  f.report.emplace(f.folder, nullptr, f.config, f.start, &held);
+  f.report->record(point(30, 5678));
+  f.finish();
+  REQUIRE(f.lines().size() == 2);
+  CHECK(f.lines()[0] == json::parse(held));
+  std::string events;
+  for (const std::string& name : f.disk.list("run"))
+    if (name.find("tfevents") != std::string::npos) events += f.disk.read("run/" + name);
+  const auto times = [&](float value) {  // the tag is followed by the key of the value and its four bytes
+    std::string wanted = "ledger/produced\x15";
+    wanted.append(reinterpret_cast<const char*>(&value), sizeof value);
+    size_t count = 0;
+    for (size_t at = 0; (at = events.find(wanted, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  CHECK(times(1234) == 1);
+  CHECK(times(5678) == 1);
+}

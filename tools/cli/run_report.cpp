@@ -57,7 +57,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
       start_(start),
       console_(console),
       terminal_(isatty(STDOUT_FILENO) != 0) {
-  if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), *held};
+  if (held != nullptr) held_ = Line{env_steps_of(*held), wall_clock(), {*held, scalars_of(*held)}};
   if (!config.deterministic) written_ = start.env_steps;  // metrics.jsonl has the lines up to this point
   // The state of the run until the first report.
   last_.env_steps = start.env_steps;
@@ -77,7 +77,7 @@ RunReport::RunReport(RunFolder& folder, StatsSocket* socket, const RunConfig& co
 void RunReport::complete(Checkpoint& checkpoint) const {
   if (config_.deterministic) {
     checkpoint.scalars[kMetricsLines] = static_cast<double>(folder_.metrics_lines());
-    if (held_) checkpoint.extras[kMetricsHeld] = held_->json;
+    if (held_) checkpoint.extras[kMetricsHeld] = held_->figures.json;
   } else {
     // Lines of steps after that of a checkpoint of the warm-up may have come before it; a resume cuts them off.
     const auto made = checkpoint.scalars.find(kWarmupSteps);
@@ -188,7 +188,7 @@ void RunReport::record(const StatsSnapshot& snapshot) {
   if (snapshot.env_steps <= written_) return;
   if (held_ && held_->env_steps < snapshot.env_steps) write_held();
   // A line of a deterministic run does not depend on the disk.
-  held_ = Line{snapshot.env_steps, wall_clock(), to_json(config_.deterministic ? snapshot : with_alarms(snapshot))};
+  held_ = Line{snapshot.env_steps, wall_clock(), line_of(config_.deterministic ? snapshot : with_alarms(snapshot))};
   if (snapshot.evaluation) last_evaluation_.clear();  // this line has it
 }
 
@@ -233,8 +233,8 @@ std::vector<RaisedAlarm> RunReport::look_at_files(uint64_t updates) {
 
 void RunReport::write_held() {
   if (!held_) return;
-  folder_.write_metrics(held_->json);
-  folder_.write_scalars(held_->wall_time, static_cast<int64_t>(held_->env_steps), scalars_of(held_->json));
+  folder_.write_metrics(held_->figures.json);
+  folder_.write_scalars(held_->wall_time, static_cast<int64_t>(held_->env_steps), held_->figures.scalars);
   written_ = held_->env_steps;
   held_.reset();
   note_refusals();

@@ -78,7 +78,7 @@ class RunReport : public RunSink {
   struct Line {
     uint64_t env_steps = 0;
     double wall_time = 0;
-    std::string json;
+    SnapshotLine figures;
   };
   // The newest checkpoint of this start, and what was reported up to it. Its contents are only kept until it is
   // written.
