@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/text_format.h"
+#include "runtime/stats/batch_starts.h"
 #include "runtime/stats/exchange_verdict.h"
 #include "runtime/stats/expected_gain.h"
 #include "runtime/stats/processor_use.h"
@@ -38,21 +39,12 @@ Bottleneck with(Bottleneck verdict, Resource resource, double share = kUnknown, 
   return verdict;
 }
 
-// Of the last minute.
-uint64_t batches_of(const RecentFigures& r) { return r.batches_full + r.batches_timeout + r.batches_all_waiting; }
-
-// Most batches of environments start only when every group waits for its actions.
-bool groups_take_no_turns(const StatsSnapshot& s) {
-  return !s.words->tokens && 2 * s.recent.batches_all_waiting > batches_of(s.recent);
-}
-
 // What would make sampling faster, by the reason for which most batches started.
 std::string sampling_advice(const StatsSnapshot& s) {
   const RecentFigures& r = s.recent;
-  const uint64_t batches = batches_of(r);
-  if (batches == 0) return "";
-  if (2 * r.batches_timeout > batches) return "batches start at the timeout: more workers, or a smaller batch_size";
-  if (2 * r.batches_full > batches) return "batches start full: more inference actors, or a larger batch_size";
+  if (batches_of(r) == 0) return "";
+  if (most_start_at_timeout(r)) return "batches start at the timeout: more workers, or a smaller batch_size";
+  if (most_start_full(r)) return "batches start full: more inference actors, or a larger batch_size";
   if (groups_take_no_turns(s)) return "batches wait for all groups: more groups, and a smaller batch_size";
   return "groups wait for their actions: more groups or workers";
 }
@@ -209,9 +201,8 @@ Bottleneck busy_inference(const StatsSnapshot& s, bool full) {
 Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   const BusyShares& b = s.busy;
   const RecentFigures& r = s.recent;
-  const uint64_t batches = batches_of(r);
   if (b.workers >= kBusy && b.workers >= b.inference) return busy_workers(s);
-  if (b.inference >= kBusy) return busy_inference(s, 2 * r.batches_full > batches);
+  if (b.inference >= kBusy) return busy_inference(s, most_start_full(r));
   if (b.scorers >= kBusy)
     return with(
         {"scorers", busy_text("scorers are", b.scorers),
@@ -220,7 +211,7 @@ Bottleneck sampling_by_shares(const StatsSnapshot& s) {
   // Where nearly all time passes between the steps, there are too few of them at once also for slow processors.
   const bool too_few = many_others(b) && b.action_wait > kMostWaiting;
   if (Bottleneck full = all_processors(b); !full.what.empty() && !too_few) return full;
-  if (2 * r.batches_timeout > batches)
+  if (most_start_at_timeout(r))
     return with({"batch timeout", "most batches start only after inference.timeout_us",
                  "a smaller batch_size or timeout_us, or more workers"},
                 Resource::deadline, b.action_wait, kWorkersWait);
