@@ -23,14 +23,6 @@ std::string json_text(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-void collect(const std::string& path, const ordered_json& value, std::map<std::string, double>& scalars) {
-  if (value.is_object()) {
-    for (const auto& [key, inner] : value.items()) collect(path.empty() ? key : path + '/' + key, inner, scalars);
-  } else if (value.is_number() && std::isfinite(value.get<double>())) {
-    scalars[path] = value.get<double>();
-  }
-}
-
 // A key of the JSON, and its fields: one without a dot in its path, or those of an object.
 struct Key {
   struct Inner {
@@ -45,8 +37,9 @@ struct Key {
 std::vector<Key> keys_of(std::span<const SnapshotField> fields) {
   std::vector<Key> keys;
   for (const SnapshotField& field : fields) {
-    const size_t dot = std::min(field.path.find('.'), field.path.size());
-    const std::string outer(field.path.substr(0, dot)), inner(field.path.substr(std::min(dot + 1, field.path.size())));
+    const size_t dot = field.path.find('.');
+    const std::string outer(field.path.substr(0, dot));
+    const std::string inner(dot == std::string_view::npos ? "" : field.path.substr(dot + 1));
     auto key = std::ranges::find(keys, outer, &Key::name);
     if (key == keys.end()) key = keys.insert(key, Key{outer, {}});
     key->fields.push_back({inner, inner.empty() ? outer : outer + '/' + inner, &field});
@@ -93,6 +86,8 @@ std::string readable(const std::string& key) {
   return is_plain(key) ? key : ordered_json::parse(json_text(key)).get<std::string>();
 }
 
+std::string joined(const std::string& path, const std::string& key) { return path.empty() ? key : path + '/' + key; }
+
 // The text of a value, and its numbers among the scalars if there is a map of them. Building a tree of the whole
 // snapshot and writing that takes several times as long.
 void append(std::string& text, const ordered_json& value, const std::string& path,
@@ -103,7 +98,7 @@ void append(std::string& text, const ordered_json& value, const std::string& pat
       text += before;
       append_text(text, key);
       text += ':';
-      append(text, inner, scalars == nullptr ? path : path + '/' + readable(key), scalars);
+      append(text, inner, scalars == nullptr ? path : joined(path, readable(key)), scalars);
       before = ',';
     }
     text += value.empty() ? "{}" : "}";
@@ -144,6 +139,12 @@ std::string text_of(const StatsSnapshot& s, std::map<std::string, double>* scala
     if (!key.fields[0].name.empty()) text += '}';
   }
   text += '}';
+  return text;
+}
+
+std::string text_of(const ordered_json& value) {
+  std::string text;
+  append(text, value, "", nullptr);
   return text;
 }
 
@@ -199,13 +200,13 @@ StatsSnapshot snapshot_of(const std::string& json, const ExperienceWords& words)
 
 std::string to_json(const EvaluationResult& result) {
   const StatsSnapshot s{.evaluation = result};
-  return json_text(object_of(s, "eval"));
+  return text_of(object_of(s, "eval"));
 }
 
 std::string to_json(const FailedEvaluations& failed) {
   StatsSnapshot s;
   s.failed_evaluations = failed;
-  return json_text(object_of(s, "failed_evaluations"));
+  return text_of(object_of(s, "failed_evaluations"));
 }
 
 EvaluationResult evaluation_result_of(const std::string& json) {
@@ -258,7 +259,7 @@ uint64_t count_in(const std::string& json, const std::string& name) {
 std::string with_evaluation(const std::string& json, const EvaluationResult& result) {
   ordered_json value = ordered_json::parse(json);
   value["eval"] = ordered_json::parse(to_json(result));
-  return json_text(value);
+  return text_of(value);
 }
 
 SnapshotLine line_of(const StatsSnapshot& snapshot) {
@@ -269,7 +270,8 @@ SnapshotLine line_of(const StatsSnapshot& snapshot) {
 
 std::map<std::string, double> scalars_of(const std::string& json) {
   std::map<std::string, double> scalars;
-  collect("", ordered_json::parse(json), scalars);
+  std::string text;  // not needed
+  append(text, ordered_json::parse(json), "", &scalars);
   return scalars;
 }
 
